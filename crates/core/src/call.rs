@@ -1,0 +1,125 @@
+//! One tool call of the open step.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::content::{CallInput, CallOutput, Stored};
+use crate::event::Settlement;
+use crate::id::{ApprovalId, CallId, Timestamp};
+use crate::input::CallTriage;
+
+/// A call and where it stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Its id.
+    pub id: CallId,
+    /// The provider's own id.
+    pub provider_call_id: String,
+    /// Name of the tool.
+    pub tool: String,
+    /// Arguments.
+    pub input: Arc<Stored<CallInput>>,
+    /// What was found out about it; the rule may become stricter at a take-over.
+    pub triage: CallTriage,
+    /// Reason of a person's yes, for the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_reason: Option<String>,
+    /// Since when it stands where it stands.
+    pub since: Timestamp,
+    /// Where it stands.
+    pub state: CallState,
+}
+
+/// Where a call stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CallState {
+    /// Its triage says it may run; nothing was decided yet.
+    Proposed,
+    /// A person decides.
+    AwaitingApproval {
+        /// The approval.
+        approval: ApprovalId,
+        /// When it counts as denied.
+        expires_at: Option<Timestamp>,
+    },
+    /// It may run once a slot of the tool's pool is free, and no exclusive call runs beside it.
+    AwaitingSlot,
+    /// The client sends the result.
+    AwaitingClient,
+    /// An attempt may be running.
+    Started {
+        /// Which, from 1.
+        attempt: u32,
+        /// When its outcome must be there.
+        deadline: Timestamp,
+    },
+    /// A remote attempt stands in the tool queue.
+    Queued {
+        /// Which, from 1.
+        attempt: u32,
+        /// When its outcome must be there.
+        deadline: Timestamp,
+    },
+    /// An attempt failed; the next waits.
+    Backoff {
+        /// Which attempt failed.
+        attempt: u32,
+        /// When the next starts.
+        retry_at: Timestamp,
+    },
+    /// The tool is asked whether an attempt happened.
+    Checking {
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// Nobody knows, and the turn waits to be told.
+    InDoubt,
+    /// It is over.
+    Settled {
+        /// How.
+        settlement: Settlement,
+        /// What the model is told.
+        output: CallOutput,
+    },
+}
+
+impl Call {
+    /// Whether it is over.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.state, CallState::Settled { .. })
+    }
+
+    /// Whether it waits for somebody outside who may take any time.
+    pub fn waits_for_people(&self) -> bool {
+        matches!(
+            self.state,
+            CallState::AwaitingApproval { .. } | CallState::AwaitingClient
+        )
+    }
+
+    /// Whether an attempt may have done something outside.
+    pub fn has_started(&self) -> bool {
+        match self.state {
+            CallState::Started { .. }
+            | CallState::Queued { .. }
+            | CallState::Backoff { .. }
+            | CallState::Checking { .. }
+            | CallState::InDoubt => true,
+            CallState::Proposed
+            | CallState::AwaitingApproval { .. }
+            | CallState::AwaitingSlot
+            | CallState::AwaitingClient
+            | CallState::Settled { .. } => false,
+        }
+    }
+
+    /// Whether an attempt occupies the tool now.
+    pub fn occupies(&self) -> bool {
+        matches!(
+            self.state,
+            CallState::Started { .. } | CallState::Queued { .. } | CallState::Checking { .. }
+        )
+    }
+}

@@ -1,0 +1,192 @@
+//! What a client asks of a session.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::content::{BlobRef, CallOutput, Content, Usage};
+use crate::id::{AgentName, ApprovalId, CallId, CommandId, MessageId, Seq, SessionKey, TurnId};
+use crate::input::CallTriage;
+
+/// A request with the id under which it is remembered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// Chosen by the client, or made by the API.
+    pub id: CommandId,
+    /// What is asked.
+    pub body: CommandBody,
+}
+
+impl Command {
+    /// Hash of the body: the same id with another digest is a conflict.
+    pub fn digest(&self) -> Digest {
+        // A map of JSON has sorted keys, so equal bodies have equal bytes.
+        let bytes = serde_json::to_vec(&self.body).unwrap_or_default();
+        Digest::of(&bytes)
+    }
+}
+
+/// First 8 bytes of a BLAKE3 hash: tells two contents under one id apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Digest(pub u64);
+
+impl Digest {
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let hash = blake3::hash(bytes);
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.as_bytes()[..8]);
+        Self(u64::from_be_bytes(first))
+    }
+}
+
+/// The kinds of command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CommandBody {
+    /// Make the session; the same content again is the same session.
+    Create {
+        /// What it shall be.
+        new: NewSession,
+    },
+    /// Make the session with a copy of another's transcript.
+    Fork {
+        /// What it shall be.
+        new: NewSession,
+        /// What it starts from.
+        origin: ForkOrigin,
+    },
+    /// Send a message.
+    Submit {
+        /// What it says.
+        content: Content,
+        /// How it is handled.
+        options: MessageOptions,
+        /// Makes the session when it is new.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        new: Option<NewSession>,
+    },
+    /// Take a queued message back.
+    Withdraw {
+        /// Which one.
+        message: MessageId,
+    },
+    /// End a turn.
+    Cancel {
+        /// Which one; `None`: the one that runs.
+        turn: Option<TurnId>,
+    },
+    /// Summarise the history now.
+    Compact,
+    /// Answer an approval.
+    DecideApproval {
+        /// Which one.
+        approval: ApprovalId,
+        /// Yes or no.
+        approved: bool,
+        /// Why; reaches the tool or the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Today's triage of the call, added by the owner just before deciding.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        triage: Option<CallTriage>,
+    },
+    /// Give a waiting client-side call its result, or settle a call that is in doubt.
+    SettleCall {
+        /// Which call.
+        call: CallId,
+        /// Its result.
+        output: CallOutput,
+        /// Who says so.
+        by: Settler,
+    },
+    /// Remove the session.
+    Delete,
+}
+
+/// Who settles a call from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settler {
+    /// The client, of a client-side call.
+    Client,
+    /// An operator, also of a call in doubt.
+    Operator,
+}
+
+/// How a session is made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NewSession {
+    /// Whose agent answers.
+    pub agent: AgentName,
+    /// The application's own data, kept as it is.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub metadata: Value,
+    /// For listing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+/// What a forked session starts from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ForkOrigin {
+    /// The session that was copied.
+    pub from: SessionKey,
+    /// Up to and including this event.
+    pub at_seq: Seq,
+    /// The transcript as blobs of the new session, oldest first.
+    pub transcript: Vec<PackedItems>,
+    /// What the copied turns cost.
+    pub usage: Usage,
+}
+
+/// A run of transcript items kept as one blob.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PackedItems {
+    /// The blob: a JSON array of transcript items.
+    pub blob: BlobRef,
+    /// How many items it holds.
+    pub items: u32,
+    /// Number of the last item's event.
+    pub last_seq: Seq,
+    /// Estimated size for a model.
+    pub tokens: u64,
+}
+
+/// What happens to a message that comes while a turn runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenBusy {
+    /// It becomes its own turn, in order.
+    #[default]
+    Queue,
+    /// It joins the running turn before the next model call.
+    Steer,
+    /// It ends the running turn and runs next.
+    Interrupt,
+    /// It is refused.
+    Reject,
+}
+
+/// How a message is handled.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct MessageOptions {
+    /// When a turn runs already.
+    #[serde(default)]
+    pub when_busy: WhenBusy,
+    /// For `steer`: only into this turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<TurnId>,
+    /// Rewinds to this message, which the new one replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<MessageId>,
+    /// The application's own data, kept as it is.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub metadata: Value,
+    /// Only these tools are offered in the turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_tools: Option<Vec<String>>,
+    /// These tools are not offered in the turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inactive_tools: Option<Vec<String>>,
+}

@@ -1,0 +1,438 @@
+//! Facts. Past participles, immutable; new kinds and optional fields may be added, none changed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Digest, ForkOrigin, MessageOptions, NewSession};
+use crate::content::{CallInput, CallOutput, Content, Finish, ReplyPart, Stored, Usage};
+use crate::effect::Wake;
+use crate::id::{ApprovalId, CallId, CommandId, Epoch, MessageId, NodeId, Seq, Timestamp, TurnId};
+use crate::input::{CallTriage, Policy};
+
+/// One fact of a session's log. Its number is its position, its time is its entry's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// A node took the session over. From here on every earlier owner's append conflicts.
+    Activated {
+        /// The owner.
+        node: NodeId,
+        /// Its generation.
+        epoch: Epoch,
+        /// The agent's limits from now on.
+        policy: Policy,
+    },
+    /// The owner let go; nothing of the session runs.
+    Released {
+        /// When to look again.
+        wake: Wake,
+    },
+    /// The session was made.
+    SessionCreated {
+        /// What it is.
+        new: NewSession,
+    },
+    /// The session starts with a copy of another's transcript.
+    TranscriptForked {
+        /// Of which, up to where.
+        origin: ForkOrigin,
+    },
+    /// The session is being removed.
+    DeletionStarted,
+    /// The session is gone; numbers and epochs go on from here if it is made again.
+    SessionDeleted,
+    /// A command got its answer.
+    CommandSettled {
+        /// Which.
+        command: CommandId,
+        /// Of which content.
+        digest: Digest,
+        /// The answer.
+        verdict: Verdict,
+    },
+    /// A message was accepted; this event's number is the turn's id.
+    TurnQueued {
+        /// The message.
+        message: MessageId,
+        /// What it says.
+        content: Content,
+        /// How it is handled.
+        options: MessageOptions,
+    },
+    /// A queued message joined the running turn instead of making its own.
+    MessageJoined {
+        /// The turn it would have been.
+        queued: TurnId,
+        /// The turn it joined.
+        into: TurnId,
+    },
+    /// A turn began.
+    TurnStarted {
+        /// Which.
+        turn: TurnId,
+    },
+    /// A turn ended, or a queued one will never start.
+    TurnEnded {
+        /// Which.
+        turn: TurnId,
+        /// How.
+        outcome: TurnOutcome,
+    },
+    /// An owner died during the turn's own work.
+    TurnCrashed {
+        /// Which turn.
+        turn: TurnId,
+        /// Crashes since the last settled call, this one included.
+        in_row: u32,
+        /// Crashes in this turn, this one included.
+        in_turn: u32,
+        /// Nothing of the turn runs before this.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold_until: Option<Timestamp>,
+    },
+    /// The wait after a crash is over.
+    HoldLifted {
+        /// Which turn.
+        turn: TurnId,
+    },
+    /// A model call is wanted.
+    StepStarted {
+        /// In which turn.
+        turn: TurnId,
+        /// Its number in the turn, from 1.
+        step: u32,
+    },
+    /// A model call failed and will be repeated, or did so and is repeated now (`retry_at` absent).
+    ModelCallFailed {
+        /// In which turn.
+        turn: TurnId,
+        /// In which step.
+        step: u32,
+        /// Which attempt failed.
+        attempt: u32,
+        /// Stable code.
+        code: String,
+        /// For people.
+        message: String,
+        /// When the next attempt starts.
+        retry_at: Timestamp,
+    },
+    /// The wait before the next attempt of a model call is over.
+    ModelCallRetried {
+        /// In which turn.
+        turn: TurnId,
+        /// In which step.
+        step: u32,
+        /// The attempt that starts.
+        attempt: u32,
+    },
+    /// A model replied; this event's number is part of its calls' ids.
+    ModelReplied {
+        /// In which turn.
+        turn: TurnId,
+        /// In which step.
+        step: u32,
+        /// Which wire can read the `native` parts.
+        wire: String,
+        /// The model as the provider names it.
+        model: String,
+        /// What it said, in order.
+        parts: Vec<Stored<ReplyPart>>,
+        /// What it asks for.
+        calls: Vec<RecordedCall>,
+        /// Why it stopped.
+        finish: Finish,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// An approval is asked for.
+    ApprovalRequested {
+        /// Its id.
+        approval: ApprovalId,
+        /// Of which input: a digest of it.
+        input_digest: Digest,
+        /// When it counts as denied.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
+    },
+    /// An approval was answered.
+    ApprovalDecided {
+        /// Which.
+        approval: ApprovalId,
+        /// Yes or no.
+        approved: bool,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The call's triage at the time of the decision, when it may now run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        triage: Option<CallTriage>,
+    },
+    /// An attempt of a call may run from here on.
+    CallStarted {
+        /// Which call.
+        call: CallId,
+        /// Which attempt, from 1.
+        attempt: u32,
+        /// When its outcome must be there.
+        deadline: Timestamp,
+    },
+    /// The job of a remote call stands in the tool queue.
+    JobQueued {
+        /// Which call.
+        call: CallId,
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// An attempt failed and will be repeated under the same key.
+    CallRetryScheduled {
+        /// Which call.
+        call: CallId,
+        /// Which attempt failed.
+        attempt: u32,
+        /// Why.
+        detail: String,
+        /// When the next attempt starts.
+        retry_at: Timestamp,
+    },
+    /// The tool is asked whether an attempt happened.
+    CheckRequested {
+        /// Which call.
+        call: CallId,
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// Nobody knows whether the call happened, and the turn waits to be told.
+    CallDoubted {
+        /// Which call.
+        call: CallId,
+    },
+    /// A call ended. Exactly once.
+    CallSettled {
+        /// Which call.
+        call: CallId,
+        /// How.
+        settlement: Settlement,
+        /// What the tool said, or what the model is told instead.
+        output: CallOutput,
+    },
+    /// The true answer of a call that was settled without one came after all. At most once.
+    CallResolved {
+        /// Which call.
+        call: CallId,
+        /// The answer.
+        output: CallOutput,
+    },
+    /// A summary of the history is wanted.
+    CompactionStarted {
+        /// Its number in the session, from 1.
+        number: u32,
+        /// It stands for all up to this event.
+        through: Seq,
+    },
+    /// A compaction failed and will be repeated.
+    CompactionFailed {
+        /// Which.
+        number: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// Stable code.
+        code: String,
+        /// For people.
+        message: String,
+        /// When the next attempt starts; `None`: given up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+    },
+    /// The wait before the next attempt of a compaction is over.
+    CompactionRetried {
+        /// Which.
+        number: u32,
+        /// The attempt that starts.
+        attempt: u32,
+    },
+    /// The history up to `through` is now this summary; the log keeps it all.
+    TranscriptCompacted {
+        /// Which compaction.
+        number: u32,
+        /// The summary stands for all up to this event.
+        through: Seq,
+        /// The summary.
+        summary: Stored<String>,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// The transcript goes on from before this event.
+    TranscriptRewound {
+        /// The first event that no longer counts.
+        to: Seq,
+        /// What the rewound part did or may have done outside, for the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    /// Something must reach the outside even after the turn is over.
+    NoticePosted {
+        /// Its number.
+        number: u64,
+        /// What.
+        notice: Notice,
+    },
+    /// A notice reached the outside.
+    NoticeDelivered {
+        /// Which.
+        number: u64,
+    },
+}
+
+/// A call with what was found out about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecordedCall {
+    /// The provider's own id.
+    pub provider_call_id: String,
+    /// Name of the tool.
+    pub tool: String,
+    /// Arguments.
+    pub input: Stored<CallInput>,
+    /// What the runtime found out.
+    pub triage: CallTriage,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum TurnOutcome {
+    /// The model answered.
+    Completed {
+        /// Why it stopped.
+        finish: Finish,
+    },
+    /// It could not be done.
+    Failed {
+        /// Stable code: `model_unavailable`, `max_steps`, `budget`, `recovery_exhausted`, ...
+        code: String,
+        /// For people.
+        message: String,
+    },
+    /// Somebody ended it, or withdrew it from the queue.
+    Cancelled,
+    /// An edited message took its place.
+    Superseded,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settlement {
+    /// The tool, the client or an operator gave an outcome.
+    Done,
+    /// Unknown tool, bad input or denied by policy: it never ran.
+    Refused,
+    /// A person said no: it never ran.
+    Denied,
+    /// Nobody answered the approval in time: it never ran.
+    Expired,
+    /// A new message came instead of an answer: it never ran.
+    Superseded,
+    /// The turn was cancelled before it could have done anything.
+    Cancelled,
+    /// No attempt reached the tool: it did nothing.
+    Unreachable,
+    /// A tool that may be repeated gave no outcome in any attempt: it may have happened.
+    Unknown,
+    /// A tool that must not be repeated gave no outcome: it may have happened.
+    InDoubt,
+    /// The tool is no longer configured; the call had not started.
+    ToolGone,
+}
+
+/// What must reach the outside. Delivered at least once; the receiver dedupes by the call's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Notice {
+    /// A remote job is no longer wanted.
+    CancelJob {
+        /// Which call.
+        call: CallId,
+        /// Which attempt.
+        attempt: u32,
+    },
+}
+
+/// The answer to a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Verdict {
+    /// The message is accepted as this turn.
+    Accepted {
+        /// Its turn, or the turn it would have been when it joins another.
+        turn: TurnId,
+    },
+    /// It is done.
+    Done,
+    /// It is not done, and nothing changed.
+    Rejected {
+        /// Why.
+        reason: Rejection,
+    },
+}
+
+/// Why a command was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rejection {
+    /// No such session.
+    SessionNotFound,
+    /// The session exists with another content.
+    SessionExists,
+    /// The session is being removed.
+    SessionDeleting,
+    /// The command id was used for something else.
+    CommandConflict,
+    /// The command id is older than what is remembered.
+    MessageTooOld,
+    /// A turn runs and the message does not want to wait.
+    TurnRunning,
+    /// The named turn does not run.
+    TurnNotRunning,
+    /// Too many messages wait.
+    QueueFull,
+    /// No such message.
+    MessageNotFound,
+    /// The message is no longer queued.
+    MessageNotQueued,
+    /// The message to be replaced was compacted away.
+    MessageCompacted,
+    /// No such approval.
+    ApprovalNotFound,
+    /// The approval was answered otherwise, or is over.
+    ApprovalDecided,
+    /// No such call.
+    CallNotFound,
+    /// The call does not wait for a result from there.
+    CallNotWaiting,
+    /// There is nothing to compact, or it is being done.
+    NothingToCompact,
+}
+
+impl Rejection {
+    /// Stable code for the outside.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::SessionNotFound => "session_not_found",
+            Self::SessionExists => "session_exists",
+            Self::SessionDeleting => "session_deleting",
+            Self::CommandConflict => "command_conflict",
+            Self::MessageTooOld => "message_too_old",
+            Self::TurnRunning => "turn_running",
+            Self::TurnNotRunning => "turn_not_running",
+            Self::QueueFull => "queue_full",
+            Self::MessageNotFound => "message_not_found",
+            Self::MessageNotQueued => "message_not_queued",
+            Self::MessageCompacted => "message_compacted",
+            Self::ApprovalNotFound => "approval_not_found",
+            Self::ApprovalDecided => "approval_decided",
+            Self::CallNotFound => "call_not_found",
+            Self::CallNotWaiting => "call_not_waiting",
+            Self::NothingToCompact => "nothing_to_compact",
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! All that can wake a session, and what the runtime found out beforehand.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::Command;
+use crate::content::{CallOutput, ModelReply, Stored, ToolOutput, Usage};
+use crate::effect::Effect;
+use crate::id::{CallId, Epoch, NodeId, Timestamp};
+
+/// One thing that a session must decide about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// A node takes the session over.
+    Activate(Activate),
+    /// A client asks for something.
+    Command {
+        /// What.
+        command: Command,
+        /// It came through the mailbox, so its client holds a receipt: a refusal is recorded.
+        receipted: bool,
+    },
+    /// A model call ended with a complete reply; one triage per call, in order.
+    ModelReplied {
+        /// The model call that ended.
+        effect: Effect,
+        /// What it said.
+        reply: ModelReply,
+        /// What the runtime found out about each call.
+        triage: Vec<CallTriage>,
+    },
+    /// A model call, or a compaction, ended without a complete reply.
+    ModelFailed {
+        /// The model call or compaction that ended.
+        effect: Effect,
+        /// Why.
+        failure: ModelFailure,
+    },
+    /// A compaction ended with a summary.
+    CompactionDone {
+        /// The compaction that ended.
+        effect: Effect,
+        /// The summary.
+        summary: Stored<String>,
+        /// What it cost.
+        usage: Usage,
+    },
+    /// A tool call ended, or its answer came late.
+    CallFinished {
+        /// Which call.
+        call: CallId,
+        /// Which attempt of it.
+        attempt: u32,
+        /// How.
+        outcome: CallOutcome,
+    },
+    /// The check of a `never` tool answered.
+    CheckAnswered {
+        /// Which call.
+        call: CallId,
+        /// Which attempt was asked about.
+        attempt: u32,
+        /// What it said.
+        answer: CheckAnswer,
+    },
+    /// A pool slot for a waiting call is reserved.
+    SlotReady {
+        /// Which call.
+        call: CallId,
+    },
+    /// A job stands in the tool queue.
+    JobQueued {
+        /// Which call.
+        call: CallId,
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// A notice of the outbox was delivered.
+    NoticeDelivered {
+        /// Its number in the outbox.
+        notice: u64,
+    },
+    /// A deadline may have passed.
+    TimerFired,
+    /// The owner lets go.
+    Release,
+}
+
+/// A take-over, with today's view of the calls that are open.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Activate {
+    /// The new owner.
+    pub node: NodeId,
+    /// At least this epoch; the session takes the larger of it and its last plus one.
+    pub epoch_min: Epoch,
+    /// The agent's limits as configured today.
+    pub policy: Policy,
+    /// Today's rule of each open call; an open call that is not named has lost its tool.
+    pub open_calls: Vec<(CallId, RuleToday)>,
+}
+
+/// A tool's rule as configured today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleToday {
+    /// May it be repeated.
+    pub rule: ReplayRule,
+    /// Has it a check.
+    pub has_check: bool,
+}
+
+/// What may be done with a call whose outcome was lost. Ordered from lenient to strict.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayRule {
+    /// It may run again.
+    Safe,
+    /// It may run again under the same key; the tool dedupes.
+    Keyed,
+    /// It must not run again.
+    #[default]
+    Never,
+}
+
+/// Which effects may run ahead of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Model calls and `safe` tool calls may start while the Record that asks for them is in flight.
+    #[default]
+    On,
+    /// Everything waits for its Record.
+    Strict,
+}
+
+/// What happens with a call that is in doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InDoubtPolicy {
+    /// The model is told that it may or may not have happened.
+    #[default]
+    TellModel,
+    /// The turn waits for an operator, a policy or a late answer.
+    Wait,
+}
+
+/// Where a call runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// In the owner's process; it dies with it.
+    #[default]
+    Local,
+    /// As a job in the tool queue; it outlives the owner.
+    Remote,
+    /// At the client, who sends the result.
+    Client,
+}
+
+/// What the runtime found out about a call before `decide` sees it; recorded with the call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallTriage {
+    /// Whether it may run.
+    pub gate: Gate,
+    /// May it be repeated.
+    pub rule: ReplayRule,
+    /// Where it runs.
+    pub place: Place,
+    /// What happens when its outcome is lost.
+    pub in_doubt: InDoubtPolicy,
+    /// Whether the tool can be asked what happened.
+    pub has_check: bool,
+    /// No other call of the session runs beside it.
+    pub exclusive: bool,
+    /// From the start of an attempt until its outcome must be there, in milliseconds.
+    pub deadline_ms: u64,
+    /// Attempts of a `safe` or `keyed` call that fails in a way worth repeating.
+    pub attempts_max: u32,
+    /// A pool slot is reserved: it may start at once.
+    pub slot: bool,
+}
+
+/// Whether a call may run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Gate {
+    /// It may.
+    Open,
+    /// A person decides first.
+    Approval {
+        /// Until when, in milliseconds from now; `None`: for ever.
+        expires_in_ms: Option<u64>,
+    },
+    /// It may not: unknown tool, invalid input, denied by policy. The model gets this output.
+    Refused {
+        /// What the model is told.
+        output: ToolOutput,
+    },
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallOutcome {
+    /// The tool answered, with a result or with an error of its own.
+    Done(CallOutput),
+    /// The attempt did not reach the tool, or the tool says to try again; it certainly did nothing.
+    Retry {
+        /// Shown when no attempt is left.
+        detail: String,
+        /// The tool's own wish, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+    /// Nobody knows whether it happened.
+    Unknown {
+        /// Why, for the log.
+        detail: String,
+    },
+}
+
+/// What the check of a `never` tool says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CheckAnswer {
+    /// It happened, with this result.
+    Done(CallOutput),
+    /// It did not happen and will not under a lower epoch.
+    NotDone,
+    /// It cannot tell, or cannot be reached.
+    Unknown,
+}
+
+/// Why a model call ended without a complete reply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelFailure {
+    /// What can be done about it.
+    pub class: FailureClass,
+    /// Stable code, for example `rate_limited`.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+/// What can be done about a failed model call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum FailureClass {
+    /// Try again later: 408, 409, 429, 5xx, 529, broken stream, silence.
+    Retryable {
+        /// The provider's wish, in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+    /// The history does not fit the model's window.
+    ContextOverflow,
+    /// Trying again cannot help: bad request, bad key.
+    Fatal,
+}
+
+/// An agent's limits, recorded at each activation so that the log explains what was decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Which effects may run ahead of the log.
+    pub durability: Durability,
+    /// Model calls in one turn, at most.
+    pub steps_max: u32,
+    /// Attempts of one model call, at most.
+    pub model_attempts_max: u32,
+    /// Messages waiting for a turn, at most.
+    pub queue_max: u32,
+    /// Tool calls in one turn, at most; `None`: no limit.
+    pub turn_calls_max: Option<u64>,
+    /// Tokens of one turn, at most; `None`: no limit.
+    pub turn_tokens_max: Option<u64>,
+    /// Tokens of the session, at most; `None`: no limit.
+    pub session_tokens_max: Option<u64>,
+    /// Duration of one turn in milliseconds, at most; `None`: no limit.
+    pub turn_wall_ms_max: Option<u64>,
+    /// Estimated tokens of the history above which it is compacted; `None`: only on request.
+    pub compact_at_tokens: Option<u64>,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            durability: Durability::On,
+            steps_max: 100,
+            model_attempts_max: 5,
+            queue_max: 64,
+            turn_calls_max: None,
+            turn_tokens_max: None,
+            session_tokens_max: None,
+            turn_wall_ms_max: None,
+            compact_at_tokens: None,
+        }
+    }
+}
+
+/// The instant at which an input is decided: the clock's, but never before the last entry's.
+pub fn instant(clock: Timestamp, last_entry: Timestamp) -> Timestamp {
+    clock.max(last_entry)
+}

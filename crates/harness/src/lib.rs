@@ -1,0 +1,1 @@
+//! Model providers and the native loop's model calls.

@@ -1,0 +1,1 @@
+//! Steadfast: durable AI-agent sessions, as one binary and a library.

@@ -1,0 +1,1 @@
+//! What bytes mean: records, envelopes, snapshots and their versions.

@@ -1,0 +1,1 @@
+//! Keeps sessions alive: actors, driver, dispatch, pools.

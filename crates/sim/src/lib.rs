@@ -1,0 +1,1 @@
+//! Finds bugs: exhaustive explorer and seeded simulator over the real core and driver.

@@ -1,0 +1,1 @@
+//! The store ports in one redb file.

@@ -1,0 +1,1 @@
+//! What a tool is: catalog, schema checks, workers.
