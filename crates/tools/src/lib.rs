@@ -1,1 +1,15 @@
-//! What a tool is: catalog, schema checks, workers.
+//! What a tool is: its specification, the catalog of an agent, schema checks, and what runs it.
+//!
+//! ```text
+//!  configuration, Rust code ---> Catalog --triage--> is it known, active, valid, allowed, startable
+//!                                   |
+//!                                   +---> ToolWorker: function | HTTP | command | (client: none)
+//! ```
+//!
+//! Must: check every input before a tool runs; call an outcome that is not known
+//! [`Unknown`](steadfast_core::input::CallOutcome::Unknown). Must never: give a tool anything of the
+//! session but what its [`Job`](worker::Job) holds; repeat a call by itself.
+#![warn(missing_docs)]
+
+pub mod spec;
+pub mod worker;

@@ -1,0 +1,53 @@
+//! The index of sessions that somebody owns: what must be swept when a node dies.
+
+use async_trait::async_trait;
+use steadfast_core::id::{NodeId, SessionKey, Timestamp};
+
+use crate::error::{ReadError, WriteError};
+
+/// One entry of the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveEntry {
+    /// The owner, or who was about to be.
+    pub node: NodeId,
+    /// The session.
+    pub session: SessionKey,
+    /// When it was written.
+    pub at: Timestamp,
+    /// Version of the entry, for [`ActiveIndex::remove`].
+    pub version: u64,
+}
+
+/// The index of owned sessions.
+///
+/// An entry is durable before its owner appends `Activated`, and removed only after its `Released`
+/// is committed. So every session whose owner died is in it; an entry too many costs one look.
+#[async_trait]
+pub trait ActiveIndex: Send + Sync {
+    /// Writes an entry; gives its version.
+    async fn add(
+        &self,
+        node: &NodeId,
+        session: &SessionKey,
+        at: Timestamp,
+    ) -> Result<u64, WriteError>;
+
+    /// Removes the entry if its version is at most `version`: a newer one stays.
+    async fn remove(
+        &self,
+        node: &NodeId,
+        session: &SessionKey,
+        version: u64,
+    ) -> Result<(), WriteError>;
+
+    /// The nodes that have entries.
+    async fn nodes(&self) -> Result<Vec<NodeId>, ReadError>;
+
+    /// The entries of a node in the order of their sessions, after `after`, at most `limit`.
+    async fn entries(
+        &self,
+        node: &NodeId,
+        after: Option<&SessionKey>,
+        limit: usize,
+    ) -> Result<Vec<ActiveEntry>, ReadError>;
+}

@@ -1,0 +1,42 @@
+//! The ports of one store together.
+
+use std::sync::Arc;
+
+use crate::active::ActiveIndex;
+use crate::blobs::Blobs;
+use crate::directory::Directory;
+use crate::live::Live;
+use crate::log::Log;
+use crate::mailbox::Mailbox;
+use crate::snapshots::Snapshots;
+use crate::timers::Timers;
+
+/// All ports of a store.
+#[derive(Clone)]
+pub struct Stores {
+    /// The log.
+    pub log: Arc<dyn Log>,
+    /// The mailboxes and the queue.
+    pub mailbox: Arc<dyn Mailbox>,
+    /// The timers.
+    pub timers: Arc<dyn Timers>,
+    /// The index of owned sessions.
+    pub active: Arc<dyn ActiveIndex>,
+    /// The directory.
+    pub directory: Arc<dyn Directory>,
+    /// The blobs.
+    pub blobs: Arc<dyn Blobs>,
+    /// The snapshots.
+    pub snapshots: Arc<dyn Snapshots>,
+    /// The live frames.
+    pub live: Arc<dyn Live>,
+}
+
+/// What an acknowledgement of a store means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guarantee {
+    /// Synced to disk before it is given.
+    pub fsync: bool,
+    /// Copies on different servers before it is given.
+    pub replicas: u32,
+}

@@ -1,0 +1,36 @@
+//! The timer port: wakes sessions that nobody owns.
+
+use async_trait::async_trait;
+use steadfast_core::id::{Epoch, SessionKey, Timestamp};
+
+use crate::error::{ReadError, WriteError};
+
+/// A timer that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// Which session.
+    pub session: SessionKey,
+    /// Generation of the owner that set it: of a lower epoch than the log's, it means nothing.
+    pub epoch: Epoch,
+}
+
+/// Durable timers, one for each session and epoch, set before a release.
+///
+/// A timer fires at least once, not before its time, and is gone only after `acknowledge`. It is
+/// never cancelled: a due timer of an older epoch is acknowledged without activation.
+#[async_trait]
+pub trait Timers: Send + Sync {
+    /// Sets the timer of this session and epoch.
+    async fn set(
+        &self,
+        session: &SessionKey,
+        epoch: Epoch,
+        at: Timestamp,
+    ) -> Result<(), WriteError>;
+
+    /// Waits for a timer that is due. One that is not acknowledged comes again within a minute.
+    async fn next(&self) -> Result<Due, ReadError>;
+
+    /// Forgets a timer.
+    async fn acknowledge(&self, due: &Due) -> Result<(), WriteError>;
+}

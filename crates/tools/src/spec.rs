@@ -1,0 +1,70 @@
+//! The specification of a tool, as the catalog keeps it and the API shows it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use steadfast_core::input::{InDoubtPolicy, Place, ReplayRule};
+
+/// What a tool is to the outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// 1 to 64 of `[A-Za-z0-9_-]`, unique in its agent.
+    pub name: String,
+    /// For the model.
+    pub description: String,
+    /// JSON Schema 2020-12 of the input; an object schema.
+    pub input_schema: Value,
+    /// JSON Schema 2020-12 of a JSON result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Who defines and who runs it.
+    pub kind: ToolKind,
+    /// Where it runs.
+    pub place: Place,
+    /// May a call be repeated.
+    pub replay: ReplayRule,
+    /// Whether it can be asked what happened; only of a `never` tool.
+    pub check: bool,
+    /// What happens with a call in doubt.
+    pub in_doubt: InDoubtPolicy,
+    /// Who must agree.
+    pub approval: Approval,
+    /// No other call of the session runs beside it.
+    pub exclusive: bool,
+    /// From the start of an attempt until its outcome, in milliseconds. Default 600,000.
+    pub deadline_ms: u64,
+    /// Attempts of a `safe` or `keyed` call. Default 5; 1 for `never`.
+    pub attempts_max: u32,
+    /// Calls that run at the same time on this node, over all sessions. Default 64.
+    pub concurrency_max: u32,
+}
+
+/// Who defines and who runs a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolKind {
+    /// We define and run it.
+    Function,
+    /// Its shape is known only at run time.
+    Dynamic,
+    /// The provider defines it, we run it.
+    ProviderDefined,
+    /// The provider defines and runs it.
+    ProviderExecuted,
+    /// The client runs it and sends the result.
+    ClientSide,
+}
+
+/// Who must agree before a call runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Approval {
+    /// Nobody.
+    #[default]
+    NotApplicable,
+    /// Agreed beforehand.
+    Approved,
+    /// A person, for each call.
+    UserApproval,
+    /// Nobody can: it never runs.
+    Denied,
+}

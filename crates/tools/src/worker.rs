@@ -1,0 +1,70 @@
+//! What runs a tool.
+
+use async_trait::async_trait;
+use serde_json::Value;
+use steadfast_core::id::{CallId, Epoch, SessionKey, Timestamp, TurnId};
+use steadfast_core::input::{CallOutcome, CheckAnswer};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// One attempt of a call: all that a tool is told.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The session.
+    pub session: SessionKey,
+    /// The turn.
+    pub turn: TurnId,
+    /// The call; [`Job::key`] is what the tool dedupes by.
+    pub call: CallId,
+    /// Attempt, from 1.
+    pub attempt: u32,
+    /// Ownership generation of the session: a tool that was asked about a call refuses lower ones.
+    pub epoch: Epoch,
+    /// Name of the tool.
+    pub tool: String,
+    /// Checked arguments.
+    pub input: Value,
+    /// When the outcome must be there.
+    pub deadline: Timestamp,
+    /// Milliseconds left until then at the start of the attempt.
+    pub remaining_ms: u64,
+    /// Reason of a person's yes, if one was asked.
+    pub approval_reason: Option<String>,
+    /// The message's own metadata, as stored.
+    pub metadata: Value,
+    /// W3C `traceparent` of the call's span, if tracing is on.
+    pub traceparent: Option<String>,
+}
+
+impl Job {
+    /// The key of the call, the same at every attempt: `<tenant>/<session>/<call>`.
+    pub fn key(&self) -> String {
+        self.call.key(&self.session)
+    }
+}
+
+/// What a running tool may do besides answering.
+#[derive(Debug, Clone)]
+pub struct ToolIo {
+    /// Cancelled when the outcome is no longer wanted; a tool has 5 s to stop by itself.
+    pub cancelled: CancellationToken,
+    /// Preliminary results for the client's stream; a full channel drops them.
+    pub progress: mpsc::Sender<Value>,
+}
+
+/// Runs a tool's calls.
+///
+/// `run` is one attempt. It answers [`CallOutcome::Done`] only with a complete answer of the tool,
+/// [`CallOutcome::Retry`] only when the tool certainly did nothing, and otherwise
+/// [`CallOutcome::Unknown`]. A panic counts as `Unknown`. Dropping the future is a hard cancel.
+#[async_trait]
+pub trait ToolWorker: Send + Sync {
+    /// Runs one attempt.
+    async fn run(&self, job: Job, io: ToolIo) -> CallOutcome;
+
+    /// Asks whether an attempt of a `never` call happened.
+    async fn check(&self, job: Job) -> CheckAnswer {
+        let _ = job;
+        CheckAnswer::Unknown
+    }
+}
