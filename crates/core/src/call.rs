@@ -68,6 +68,8 @@ pub enum CallState {
         attempt: u32,
         /// When the next starts.
         retry_at: Timestamp,
+        /// When the outcome of the next must be there.
+        deadline: Timestamp,
     },
     /// The tool is asked whether an attempt happened.
     Checking {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::{BlobRef, CallOutput, Content, Usage};
+use crate::content::{BlobRef, CallOutput, Content};
 use crate::id::{AgentName, ApprovalId, CallId, CommandId, MessageId, Seq, SessionKey, TurnId};
 use crate::input::CallTriage;
 
@@ -19,8 +19,13 @@ pub struct Command {
 impl Command {
     /// Hash of the body: the same id with another digest is a conflict.
     pub fn digest(&self) -> Digest {
+        let mut body = self.body.clone();
+        if let CommandBody::DecideApproval { triage, .. } = &mut body {
+            // What the owner found out is not what the client asked.
+            *triage = None;
+        }
         // A map of JSON has sorted keys, so equal bodies have equal bytes.
-        let bytes = serde_json::to_vec(&self.body).unwrap_or_default();
+        let bytes = serde_json::to_vec(&body).unwrap_or_default();
         Digest::of(&bytes)
     }
 }
@@ -136,18 +141,19 @@ pub struct ForkOrigin {
     pub at_seq: Seq,
     /// The transcript as blobs of the new session, oldest first.
     pub transcript: Vec<PackedItems>,
-    /// What the copied turns cost.
-    pub usage: Usage,
 }
 
-/// A run of transcript items kept as one blob.
+/// A run of transcript items kept as one blob. It never ends between a reply that asks for calls
+/// and their results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackedItems {
     /// The blob: a JSON array of transcript items.
     pub blob: BlobRef,
     /// How many items it holds.
     pub items: u32,
-    /// Number of the last item's event.
+    /// Number of the first item's event.
+    pub first_seq: Seq,
+    /// Number of the last item's event that counts; later items of the blob were rewound.
     pub last_seq: Seq,
     /// Estimated size for a model.
     pub tokens: u64,

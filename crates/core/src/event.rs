@@ -6,7 +6,7 @@ use crate::command::{Digest, ForkOrigin, MessageOptions, NewSession};
 use crate::content::{CallInput, CallOutput, Content, Finish, ReplyPart, Stored, Usage};
 use crate::effect::Wake;
 use crate::id::{ApprovalId, CallId, CommandId, Epoch, MessageId, NodeId, Seq, Timestamp, TurnId};
-use crate::input::{CallTriage, Policy};
+use crate::input::{CallTriage, Policy, ReplayRule};
 
 /// One fact of a session's log. Its number is its position, its time is its entry's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -183,6 +183,13 @@ pub enum Event {
         /// Which attempt.
         attempt: u32,
     },
+    /// Today's configuration is stricter than the rule recorded with the call.
+    CallRuleTightened {
+        /// Which call.
+        call: CallId,
+        /// The rule from now on.
+        rule: ReplayRule,
+    },
     /// An attempt failed and will be repeated under the same key.
     CallRetryScheduled {
         /// Which call.
@@ -316,6 +323,8 @@ pub enum TurnOutcome {
     Cancelled,
     /// An edited message took its place.
     Superseded,
+    /// It was to join one certain turn, which ended before.
+    Rejected,
 }
 
 /// How a call ended.

@@ -70,6 +70,8 @@ pub enum End {
     Cancelled,
     /// An edited message took its place.
     Superseded,
+    /// It was to join one certain turn, which ended before.
+    Rejected,
 }
 
 impl From<&TurnOutcome> for End {
@@ -79,6 +81,7 @@ impl From<&TurnOutcome> for End {
             TurnOutcome::Failed { .. } => Self::Failed,
             TurnOutcome::Cancelled => Self::Cancelled,
             TurnOutcome::Superseded => Self::Superseded,
+            TurnOutcome::Rejected => Self::Rejected,
         }
     }
 }
