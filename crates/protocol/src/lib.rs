@@ -8,13 +8,19 @@
 //! ```
 //!
 //! Must: decode every version ever written; tell a newer version ([`DecodeError::Version`]) from
-//! corruption ([`DecodeError::Corrupt`]). Must never: panic or overflow the stack on any bytes.
+//! corruption ([`DecodeError::Corrupt`]). Must never: panic, overflow the stack or allocate more
+//! than a fixed multiple of a stated size on any bytes; write what it would not read back.
+//!
+//! Events are only ever added to: a new kind or field raises the version of Records, so that a node
+//! of the release before leaves the session to others instead of calling it corrupt.
 #![warn(missing_docs)]
 
+pub mod chain;
 mod codec;
 pub mod live;
 pub mod mail;
 pub mod record;
 pub mod snapshot;
+mod structure;
 
-pub use codec::DecodeError;
+pub use codec::{DecodeError, EncodeError, encoded_bytes};

@@ -3,9 +3,16 @@
 use serde::{Deserialize, Serialize};
 use steadfast_core::id::{CallId, Epoch, TurnId};
 
-use crate::codec::{self, DecodeError};
+use crate::codec::{DecodeError, EncodeError, Format};
 
-const VERSION: u8 = 1;
+/// A frame, at most.
+pub const FRAME_BYTES_MAX: usize = 256 * 1024;
+
+const FORMAT: Format = Format {
+    what: "live frame",
+    version: 1,
+    bytes_max: FRAME_BYTES_MAX,
+};
 
 /// One live frame. Frames of lower `(epoch, step, attempt)` than the newest seen are dropped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,11 +70,11 @@ pub enum Delta {
 }
 
 /// Bytes of a frame.
-pub fn encode(frame: &LiveFrame) -> Vec<u8> {
-    codec::encode(VERSION, frame)
+pub fn encode(frame: &LiveFrame) -> Result<Vec<u8>, EncodeError> {
+    FORMAT.encode(frame)
 }
 
 /// Reads a frame.
 pub fn decode(bytes: &[u8]) -> Result<LiveFrame, DecodeError> {
-    codec::decode("live frame", VERSION, bytes)
+    FORMAT.decode(bytes)
 }

@@ -4,13 +4,24 @@ use serde::{Deserialize, Serialize};
 use steadfast_core::command::Command;
 use steadfast_core::id::{NodeId, Timestamp};
 
-use crate::codec::{self, DecodeError};
+use crate::codec::{DecodeError, EncodeError, Format};
 
-const VERSION: u8 = 1;
+/// A letter, at most: as much as one Record, since its command becomes part of one.
+pub const LETTER_BYTES_MAX: usize = steadfast_core::limits::RECORD_BYTES_MAX;
+
+const FORMAT: Format = Format {
+    what: "letter",
+    version: 1,
+    bytes_max: LETTER_BYTES_MAX,
+};
 
 /// One letter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a letter is read, decided and dropped; most are commands"
+)]
 pub enum Mail {
     /// A client's command; its sender holds a receipt.
     Command {
@@ -27,11 +38,11 @@ pub enum Mail {
 }
 
 /// Bytes of a letter.
-pub fn encode(mail: &Mail) -> Vec<u8> {
-    codec::encode(VERSION, mail)
+pub fn encode(mail: &Mail) -> Result<Vec<u8>, EncodeError> {
+    FORMAT.encode(mail)
 }
 
 /// Reads a letter of any known version.
 pub fn decode(bytes: &[u8]) -> Result<Mail, DecodeError> {
-    codec::decode("mail", VERSION, bytes)
+    FORMAT.decode(bytes)
 }

@@ -4,11 +4,18 @@
 use serde::{Deserialize, Serialize};
 use steadfast_core::session::Session;
 
-use crate::codec::{self, DecodeError};
+use crate::codec::{DecodeError, EncodeError, Format};
 use crate::record::RecordHash;
 
-/// Rises whenever the shape of [`Session`] changes: older snapshots are then ignored.
-const VERSION: u8 = 1;
+/// A snapshot, at most: a larger state is folded from its log instead.
+pub const SNAPSHOT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+const FORMAT: Format = Format {
+    what: "snapshot",
+    // Rises whenever the shape of `Session` changes: older snapshots are then ignored.
+    version: 1,
+    bytes_max: SNAPSHOT_BYTES_MAX,
+};
 
 /// A state and where in the log it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,19 +29,16 @@ pub struct Snapshot {
 }
 
 /// Bytes of a snapshot.
-pub fn encode(snapshot: &Snapshot) -> Vec<u8> {
-    codec::encode(VERSION, snapshot)
+pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, EncodeError> {
+    FORMAT.encode(snapshot)
 }
 
 /// Reads a snapshot of exactly the current version.
 pub fn decode(bytes: &[u8]) -> Result<Snapshot, DecodeError> {
     if let Some(&found) = bytes.first()
-        && found < VERSION
+        && found < FORMAT.version
     {
-        return Err(DecodeError::Corrupt {
-            what: "snapshot",
-            detail: format!("old version {found}"),
-        });
+        return Err(FORMAT.corrupt(format!("old version {found}")));
     }
-    codec::decode("snapshot", VERSION, bytes)
+    FORMAT.decode(bytes)
 }
