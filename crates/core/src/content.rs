@@ -186,6 +186,30 @@ impl ToolOutput {
     }
 }
 
+impl From<String> for ToolOutput {
+    fn from(text: String) -> Self {
+        Self::Text { text }
+    }
+}
+
+impl From<&str> for ToolOutput {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<Value> for ToolOutput {
+    fn from(value: Value) -> Self {
+        Self::Json { value }
+    }
+}
+
+impl From<Vec<ContentPart>> for ToolOutput {
+    fn from(parts: Vec<ContentPart>) -> Self {
+        Self::Content { parts }
+    }
+}
+
 /// A call's output with what the model sees of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallOutput {
