@@ -78,7 +78,7 @@ pub enum Followed {
         record: Arc<Record>,
     },
     /// A live frame of the open step.
-    Live(LiveFrame),
+    Live(Arc<LiveFrame>),
     /// All that is committed so far was given; sent once before live frames begin.
     CaughtUp {
         /// Number of the last event.

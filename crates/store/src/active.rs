@@ -20,8 +20,10 @@ pub struct ActiveEntry {
 
 /// The index of owned sessions.
 ///
-/// An entry is durable before its owner appends `Activated`, and removed only after its `Released`
-/// is committed. So every session whose owner died is in it; an entry too many costs one look.
+/// `add` answers `Ok` only when the entry is durable no later than any Record whose append begins
+/// after that answer: a store with one ordered writer need not sync for it. An owner adds its entry
+/// before it appends `Activated` and removes it only after its `Released` is committed. So every
+/// session whose owner died is in it; an entry too many costs one look.
 #[async_trait]
 pub trait ActiveIndex: Send + Sync {
     /// Writes an entry; gives its version.

@@ -1,9 +1,11 @@
 //! The live port: frames of running steps, from a session's owner to its followers.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use steadfast_core::id::SessionKey;
+use steadfast_protocol::live::LiveFrame;
 
 use crate::error::ReadError;
 
@@ -11,10 +13,10 @@ use crate::error::ReadError;
 pub const FOLLOWER_FRAMES_MAX: usize = 1_024;
 
 /// Something a follower receives.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum LiveSignal {
-    /// A frame, see `steadfast_protocol::live`.
-    Frame(Bytes),
+    /// A frame; shared, so that followers in the owner's process cost no copy and no codec.
+    Frame(Arc<LiveFrame>),
     /// Frames were lost: what is shown of the open step is incomplete.
     Lost,
 }
@@ -23,7 +25,7 @@ pub enum LiveSignal {
 #[async_trait]
 pub trait Live: Send + Sync {
     /// Sends a frame to all present followers; never waits.
-    fn publish(&self, session: &SessionKey, frame: Bytes);
+    fn publish(&self, session: &SessionKey, frame: Arc<LiveFrame>);
 
     /// The frames from now on, until dropped.
     async fn subscribe(
