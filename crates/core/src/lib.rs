@@ -16,14 +16,27 @@
 //! depends on the process, panic.
 #![warn(missing_docs)]
 
+pub mod apply;
 pub mod call;
 pub mod command;
 pub mod content;
+pub mod decide;
 pub mod effect;
 pub mod event;
 pub mod id;
 pub mod input;
 pub mod limits;
+pub mod outstanding;
 pub mod receipt;
+mod replay;
 pub mod session;
+mod texts;
 pub mod transcript;
+pub mod wake;
+pub mod why;
+
+pub use apply::apply;
+pub use decide::{Answer, Decision, decide};
+pub use outstanding::{may_run_ahead, outstanding};
+pub use wake::{next_deadline, wake};
+pub use why::{waiting, why};

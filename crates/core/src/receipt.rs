@@ -34,6 +34,8 @@ pub struct Receipt {
     pub at: Timestamp,
     /// Of a message: where it stands.
     pub progress: Option<Progress>,
+    /// Of a message: the event from which on it is in the transcript.
+    pub shown: Option<Seq>,
 }
 
 /// Where an accepted message stands.
@@ -130,6 +132,13 @@ impl Receipts {
     pub(crate) fn progress(&mut self, id: &CommandId, progress: Progress) {
         if let Some(receipt) = self.by_command.get_mut(&CommandHash::of(id)) {
             receipt.progress = Some(progress);
+        }
+    }
+
+    /// Notes from which event on a message is in the transcript.
+    pub(crate) fn shown(&mut self, id: &CommandId, seq: Seq) {
+        if let Some(receipt) = self.by_command.get_mut(&CommandHash::of(id)) {
+            receipt.shown = Some(seq);
         }
     }
 

@@ -47,8 +47,8 @@ pub struct Session {
     pub receipts: Receipts,
     /// Calls settled without an outcome, whose answer may still come.
     pub in_doubt: OrdMap<CallId, String>,
-    /// Answers to approvals.
-    pub approvals: OrdMap<CallId, bool>,
+    /// Answers to approvals; `None`: over without an answer.
+    pub approvals: OrdMap<CallId, Option<bool>>,
     /// What must still reach the outside, by number.
     pub outbox: OrdMap<u64, Notice>,
     /// Notices so far.

@@ -151,11 +151,23 @@ impl Transcript {
         }));
     }
 
-    /// Drops all items from `to` on.
+    /// Drops all items from `to` on. A packed run that goes over `to` is cut, not dropped.
     pub(crate) fn rewind(&mut self, to: Seq) {
         while self.items.last().is_some_and(|item| item.seq >= to) {
-            if let Some(item) = self.items.pop_back() {
-                self.tokens = self.tokens.saturating_sub(item.tokens);
+            let Some(item) = self.items.pop_back() else {
+                return;
+            };
+            self.tokens = self.tokens.saturating_sub(item.tokens);
+            if let ItemBody::Packed { packed } = &item.body
+                && packed.first_seq < to
+            {
+                let last_seq = Seq(to.0.saturating_sub(1));
+                let packed = PackedItems {
+                    last_seq,
+                    ..packed.clone()
+                };
+                self.push(last_seq, ItemBody::Packed { packed });
+                return;
             }
         }
     }
@@ -176,13 +188,20 @@ impl Transcript {
                 break;
             }
         }
-        boundary.or_else(|| self.whole_boundary())
+        // A summary alone is not summarised again.
+        let worth_it = |&boundary: &Seq| {
+            self.items
+                .iter()
+                .take_while(|item| item.seq <= boundary)
+                .any(|item| !is_summary(item))
+        };
+        boundary.filter(worth_it).or_else(|| self.whole_boundary())
     }
 
     /// The newest event, when everything may be summarised.
     fn whole_boundary(&self) -> Option<Seq> {
         let last = self.items.last()?;
-        let only_summary = self.items.len() == 1 && matches!(last.body, ItemBody::Summary { .. });
+        let only_summary = self.items.len() == 1 && is_summary(last);
         let open_step = matches!(last.body, ItemBody::Reply { ref calls, .. } if !calls.is_empty());
         if only_summary || open_step {
             None
@@ -190,6 +209,10 @@ impl Transcript {
             Some(last.seq)
         }
     }
+}
+
+fn is_summary(item: &Item) -> bool {
+    matches!(item.body, ItemBody::Summary { .. })
 }
 
 /// Tokens of a text of this many bytes, by the usual rule of thumb of four bytes a token.

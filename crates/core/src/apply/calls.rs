@@ -1,0 +1,239 @@
+//! Calls of the open step, and answers that come after it.
+
+use crate::call::{Call, CallState};
+use crate::content::{CallOutput, Stored, ToolOutput};
+use crate::event::{Event, Settlement};
+use crate::id::CallId;
+use crate::input::Place;
+use crate::limits::{APPROVALS_KEPT_MAX, DETAIL_BYTES_MAX, IN_DOUBT_KEPT_MAX};
+use crate::session::{Session, TurnPhase};
+use crate::texts;
+use crate::transcript::{CallResult, ItemBody};
+
+pub(super) fn apply(session: &mut Session, event: &Event) {
+    match event {
+        Event::ApprovalRequested {
+            approval,
+            expires_at,
+            ..
+        } => {
+            let state = CallState::AwaitingApproval {
+                approval: *approval,
+                expires_at: *expires_at,
+            };
+            to(session, approval.0, state);
+        }
+        Event::ApprovalDecided { .. } => approval_decided(session, event),
+        Event::CallStarted {
+            call,
+            attempt,
+            deadline,
+        } => {
+            to(
+                session,
+                *call,
+                CallState::Started {
+                    attempt: *attempt,
+                    deadline: *deadline,
+                },
+            );
+        }
+        Event::JobQueued { call, attempt } => {
+            if let Some(CallState::Started { deadline, .. }) = session.call(*call).map(|c| &c.state)
+            {
+                let state = CallState::Queued {
+                    attempt: *attempt,
+                    deadline: *deadline,
+                };
+                to(session, *call, state);
+            }
+        }
+        Event::CallRuleTightened { call, rule } => {
+            with(session, *call, |call| {
+                call.triage.rule = call.triage.rule.max(*rule)
+            });
+        }
+        Event::CallRetryScheduled {
+            call,
+            attempt,
+            retry_at,
+            ..
+        } => {
+            let deadline = match session.call(*call).map(|call| &call.state) {
+                Some(CallState::Started { deadline, .. } | CallState::Queued { deadline, .. }) => {
+                    *deadline
+                }
+                _ => *retry_at,
+            };
+            let state = CallState::Backoff {
+                attempt: *attempt,
+                retry_at: *retry_at,
+                deadline,
+            };
+            to(session, *call, state);
+        }
+        Event::CheckRequested { call, attempt } => {
+            to(session, *call, CallState::Checking { attempt: *attempt });
+        }
+        Event::CallDoubted { call } => to(session, *call, CallState::InDoubt),
+        Event::CallSettled {
+            call,
+            settlement,
+            output,
+        } => {
+            settled(session, *call, *settlement, output);
+        }
+        Event::CallResolved { call, output } => resolved(session, *call, output),
+        _ => {}
+    }
+}
+
+fn with(session: &mut Session, id: CallId, change: impl FnOnce(&mut Call)) {
+    let Some(turn) = session.turn.as_mut() else {
+        return;
+    };
+    let Some(position) = turn.calls.iter().position(|call| call.id == id) else {
+        return;
+    };
+    if let Some(call) = turn.calls.get_mut(position) {
+        change(call);
+    }
+}
+
+fn to(session: &mut Session, id: CallId, state: CallState) {
+    let at = session.at;
+    with(session, id, |call| {
+        call.state = state;
+        call.since = at;
+    });
+}
+
+fn remember_approval(session: &mut Session, call: CallId, answer: Option<bool>) {
+    session.approvals.insert(call, answer);
+    while session.approvals.len() > APPROVALS_KEPT_MAX {
+        session.approvals = session.approvals.without_min().1;
+    }
+}
+
+fn approval_decided(session: &mut Session, event: &Event) {
+    let Event::ApprovalDecided {
+        approval,
+        approved,
+        reason,
+        triage,
+    } = event
+    else {
+        return;
+    };
+    remember_approval(session, approval.0, Some(*approved));
+    let at = session.at;
+    with(session, approval.0, |call| {
+        call.approval_reason.clone_from(reason);
+        if let Some(triage) = triage {
+            call.triage = triage.clone();
+        }
+        call.since = at;
+        call.state = match (approved, call.triage.place) {
+            (true, Place::Client) => CallState::AwaitingClient,
+            (true, Place::Local | Place::Remote) => CallState::AwaitingSlot,
+            (false, _) => CallState::Proposed,
+        };
+    });
+}
+
+fn settled(session: &mut Session, id: CallId, settlement: Settlement, output: &CallOutput) {
+    let Some(call) = session.call(id).cloned() else {
+        return;
+    };
+    let may_be_resolved = match settlement {
+        Settlement::InDoubt | Settlement::Unknown => true,
+        Settlement::Cancelled => call.has_started(),
+        Settlement::Done
+        | Settlement::Refused
+        | Settlement::Denied
+        | Settlement::Expired
+        | Settlement::Superseded
+        | Settlement::Unreachable
+        | Settlement::ToolGone => false,
+    };
+    if may_be_resolved {
+        session.in_doubt.insert(id, call.tool);
+        while session.in_doubt.len() > IN_DOUBT_KEPT_MAX {
+            session.in_doubt = session.in_doubt.without_min().1;
+        }
+    }
+    if matches!(call.state, CallState::AwaitingApproval { .. }) {
+        remember_approval(session, id, None);
+    }
+    to(
+        session,
+        id,
+        CallState::Settled {
+            settlement,
+            output: output.clone(),
+        },
+    );
+    close_step(session);
+}
+
+/// Once all calls of the step are settled, their results stand in the transcript, as asked.
+fn close_step(session: &mut Session) {
+    let Some(turn) = session.turn.as_mut() else {
+        return;
+    };
+    turn.crashes_in_row = 0;
+    if !turn.calls.iter().all(Call::is_settled) {
+        return;
+    }
+    let results = std::mem::take(&mut turn.calls)
+        .into_iter()
+        .filter_map(result)
+        .collect();
+    turn.phase = TurnPhase::Ready;
+    let turn = turn.id;
+    session
+        .transcript
+        .push(session.seq, ItemBody::Results { turn, results });
+}
+
+fn result(call: Call) -> Option<CallResult> {
+    let CallState::Settled { settlement, output } = call.state else {
+        return None;
+    };
+    Some(CallResult {
+        id: call.id,
+        provider_call_id: call.provider_call_id,
+        tool: call.tool,
+        settlement,
+        output,
+    })
+}
+
+fn resolved(session: &mut Session, id: CallId, output: &CallOutput) {
+    let Some(tool) = session.in_doubt.remove(&id) else {
+        return;
+    };
+    let shown = match (&output.model_view, &output.output) {
+        (Some(view), _) => describe(view),
+        (None, Stored::Inline(output)) => describe(output),
+        (None, Stored::Blob(blob)) => format!("a result of {} bytes", blob.size_bytes),
+    };
+    session
+        .transcript
+        .notes
+        .push_back(texts::late_answer(&tool, id, &shown));
+}
+
+fn describe(output: &ToolOutput) -> String {
+    let text = match output {
+        ToolOutput::Text { text } => text.clone(),
+        ToolOutput::ErrorText { text } => format!("error: {text}"),
+        ToolOutput::Json { value } => value.to_string(),
+        ToolOutput::ErrorJson { value } => format!("error: {value}"),
+        ToolOutput::Content { parts } => format!("{} content parts", parts.len()),
+        ToolOutput::ExecutionDenied { reason } => {
+            format!("denied: {}", reason.as_deref().unwrap_or("no reason given"))
+        }
+    };
+    texts::cut(&text, 4 * DETAIL_BYTES_MAX)
+}

@@ -1,0 +1,129 @@
+//! A tool call ended, or its answer came late.
+
+use super::{Draft, calls};
+use crate::call::{Call, CallState};
+use crate::content::CallOutput;
+use crate::event::{Event, Settlement};
+use crate::id::CallId;
+use crate::input::{CallOutcome, ReplayRule};
+use crate::limits::DETAIL_BYTES_MAX;
+use crate::replay::backoff_ms;
+use crate::texts;
+
+/// First wait before a call is repeated, in milliseconds.
+const CALL_BACKOFF_MS: u64 = 500;
+
+pub(super) fn decide(draft: &mut Draft, id: CallId, attempt: u32, outcome: &CallOutcome) {
+    match draft.session.call(id).cloned() {
+        Some(call) if !call.is_settled() => open(draft, &call, attempt, outcome),
+        Some(_) | None => late(draft, id, outcome),
+    }
+}
+
+/// The call was settled without an outcome, and here it is: recorded once, changes nothing sent.
+fn late(draft: &mut Draft, call: CallId, outcome: &CallOutcome) {
+    if let CallOutcome::Done(output) = outcome
+        && draft.session.in_doubt.contains_key(&call)
+    {
+        draft.emit(Event::CallResolved {
+            call,
+            output: output.clone(),
+        });
+    }
+}
+
+fn open(draft: &mut Draft, call: &Call, attempt: u32, outcome: &CallOutcome) {
+    match outcome {
+        // All attempts have one key, so the answer to any of them is the call's answer.
+        CallOutcome::Done(output) if call.has_started() => done(draft, call.id, output),
+        CallOutcome::Done(_) => {}
+        CallOutcome::Retry {
+            detail,
+            retry_after_ms,
+        } => {
+            if runs(call, attempt) {
+                did_nothing(draft, call, attempt, detail, *retry_after_ms);
+            }
+        }
+        CallOutcome::Unknown { detail } => {
+            if runs(call, attempt) {
+                unknown(draft, call, attempt, detail);
+            }
+        }
+    }
+}
+
+fn runs(call: &Call, attempt: u32) -> bool {
+    call.occupies()
+        && !matches!(call.state, CallState::Checking { .. })
+        && calls::current_attempt(call) == Some(attempt)
+}
+
+fn done(draft: &mut Draft, call: CallId, output: &CallOutput) {
+    let (settlement, output) = (Settlement::Done, output.clone());
+    draft.emit(Event::CallSettled {
+        call,
+        settlement,
+        output,
+    });
+}
+
+fn did_nothing(
+    draft: &mut Draft,
+    call: &Call,
+    attempt: u32,
+    detail: &str,
+    retry_after_ms: Option<u64>,
+) {
+    if !retry(draft, call, attempt, detail, retry_after_ms) {
+        let detail = texts::cut(detail, DETAIL_BYTES_MAX);
+        calls::settle(draft, call.id, Settlement::Unreachable, &detail);
+    }
+}
+
+fn unknown(draft: &mut Draft, call: &Call, attempt: u32, detail: &str) {
+    match call.triage.rule {
+        ReplayRule::Never => {
+            calls::ask_or_doubt(draft, call.id, attempt, call.triage.has_check);
+        }
+        ReplayRule::Safe | ReplayRule::Keyed => {
+            if !retry(draft, call, attempt, detail, None) {
+                let detail = texts::cut(detail, DETAIL_BYTES_MAX);
+                calls::settle(draft, call.id, Settlement::Unknown, &detail);
+            }
+        }
+    }
+}
+
+/// Schedules another attempt of a call that may be repeated, within its attempts and deadline.
+fn retry(
+    draft: &mut Draft,
+    call: &Call,
+    attempt: u32,
+    detail: &str,
+    retry_after_ms: Option<u64>,
+) -> bool {
+    let deadline = match call.state {
+        CallState::Started { deadline, .. } | CallState::Queued { deadline, .. } => deadline,
+        _ => return false,
+    };
+    let own = backoff_ms(
+        &draft.session.key,
+        &(call.id, attempt),
+        CALL_BACKOFF_MS,
+        attempt,
+    );
+    let retry_at = draft.now.plus_ms(own.max(retry_after_ms.unwrap_or(0)));
+    let repeatable = matches!(call.triage.rule, ReplayRule::Safe | ReplayRule::Keyed);
+    if !repeatable || attempt >= call.triage.attempts_max || retry_at >= deadline {
+        return false;
+    }
+    let detail = texts::cut(detail, DETAIL_BYTES_MAX);
+    draft.emit(Event::CallRetryScheduled {
+        call: call.id,
+        attempt,
+        detail,
+        retry_at,
+    });
+    true
+}

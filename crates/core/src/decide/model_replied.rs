@@ -1,0 +1,103 @@
+//! A model's complete reply.
+
+use super::{Draft, calls, end_turn, model_failed};
+use crate::content::ModelReply;
+use crate::effect::Effect;
+use crate::event::{Event, RecordedCall, TurnOutcome};
+use crate::id::CallId;
+use crate::input::{CallTriage, FailureClass, ModelFailure};
+use crate::limits::{CALLS_PER_REPLY_MAX, PARTS_PER_INPUT_MAX};
+use crate::replay::model_effect;
+
+pub(super) fn decide(draft: &mut Draft, effect: Effect, reply: &ModelReply, triage: &[CallTriage]) {
+    // A reply to an earlier attempt, or to an earlier owner, is not a reply to this one.
+    if model_effect(&draft.session) != Some(effect) {
+        return;
+    }
+    if let Some(failure) = unusable(reply, triage) {
+        return model_failed::decide(draft, effect, &failure);
+    }
+    let Some(turn) = &draft.session.turn else {
+        return;
+    };
+    let (id, step) = (turn.id, turn.step);
+    let calls = reply
+        .calls
+        .iter()
+        .zip(triage)
+        .map(|(call, triage)| RecordedCall {
+            provider_call_id: call.provider_call_id.clone(),
+            tool: call.tool.clone(),
+            input: call.input.clone(),
+            triage: triage.clone(),
+        });
+    draft.emit(Event::ModelReplied {
+        turn: id,
+        step,
+        wire: reply.wire.clone(),
+        model: reply.model.clone(),
+        parts: reply.parts.clone(),
+        calls: calls.collect(),
+        finish: reply.finish,
+        usage: reply.usage,
+    });
+    if over_call_budget(draft) {
+        return;
+    }
+    let (epoch, reply) = (draft.session.epoch, draft.session.seq);
+    for (index, triage) in (0_u16..).zip(triage) {
+        calls::gate(
+            draft,
+            CallId {
+                epoch,
+                reply,
+                index,
+            },
+            triage,
+        );
+    }
+}
+
+fn unusable(reply: &ModelReply, triage: &[CallTriage]) -> Option<ModelFailure> {
+    let too_large =
+        reply.calls.len() > CALLS_PER_REPLY_MAX || reply.parts.len() > PARTS_PER_INPUT_MAX;
+    if !too_large && triage.len() == reply.calls.len() {
+        return None;
+    }
+    let message = format!(
+        "the reply has {} parts and {} calls; at most {PARTS_PER_INPUT_MAX} and \
+         {CALLS_PER_REPLY_MAX} are taken",
+        reply.parts.len(),
+        reply.calls.len()
+    );
+    let class = FailureClass::Retryable {
+        retry_after_ms: None,
+    };
+    Some(ModelFailure {
+        class,
+        code: "reply_too_large".into(),
+        message,
+    })
+}
+
+/// The calls of a turn are counted before they run: a reply that asks for too many ends the turn.
+fn over_call_budget(draft: &mut Draft) -> bool {
+    let Some(turn) = &draft.session.turn else {
+        return false;
+    };
+    let Some(limit) = draft.session.policy.turn_calls_max else {
+        return false;
+    };
+    if turn.calls_total <= limit {
+        return false;
+    }
+    let message = format!("the turn may call tools {limit} times");
+    end_turn::end(
+        draft,
+        TurnOutcome::Failed {
+            code: "budget".into(),
+            message,
+        },
+    );
+    true
+}

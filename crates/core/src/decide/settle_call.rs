@@ -1,0 +1,38 @@
+//! A result comes from outside: from the client of its own call, or from an operator.
+
+use super::{Answer, Asked, Draft};
+use crate::call::CallState;
+use crate::command::Settler;
+use crate::content::CallOutput;
+use crate::event::{Event, Rejection, Settlement, Verdict};
+use crate::id::CallId;
+
+pub(super) fn decide(
+    draft: &mut Draft,
+    asked: &Asked<'_>,
+    call: CallId,
+    output: &CallOutput,
+    by: Settler,
+) -> Answer {
+    let state = draft.session.call(call).map(|call| &call.state);
+    let output = output.clone();
+    let event = match (state, by) {
+        (Some(CallState::AwaitingClient), Settler::Client | Settler::Operator)
+        | (Some(CallState::InDoubt), Settler::Operator) => Event::CallSettled {
+            call,
+            settlement: Settlement::Done,
+            output,
+        },
+        (_, Settler::Operator) if draft.session.in_doubt.contains_key(&call) => {
+            Event::CallResolved { call, output }
+        }
+        (None, _) if call.reply > draft.session.seq || call.epoch > draft.session.epoch => {
+            return asked.refuse(draft, Rejection::CallNotFound);
+        }
+        (Some(_) | None, Settler::Client | Settler::Operator) => {
+            return asked.refuse(draft, Rejection::CallNotWaiting);
+        }
+    };
+    draft.emit(event);
+    asked.settle(draft, Verdict::Done)
+}

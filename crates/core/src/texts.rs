@@ -1,0 +1,80 @@
+//! What a model is told when there is no outcome to tell.
+
+use crate::content::{CallOutput, ToolOutput};
+use crate::event::Settlement;
+use crate::id::CallId;
+use crate::input::ReplayRule;
+
+/// Cuts a text to at most this many bytes, at a character.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = (0..=bytes_max)
+        .rev()
+        .find(|&end| text.is_char_boundary(end))
+        .unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+/// The output of a call that ends without one of its own.
+pub(crate) fn without_outcome(
+    settlement: Settlement,
+    rule: ReplayRule,
+    detail: &str,
+) -> CallOutput {
+    let words = match settlement {
+        Settlement::Denied => return denied("the user denied this call", detail),
+        Settlement::Expired => return denied("nobody answered the approval in time", detail),
+        Settlement::Superseded => {
+            return denied("the user sent a new message instead of answering", detail);
+        }
+        Settlement::Cancelled => match rule {
+            ReplayRule::Safe => "Cancelled. The call may have run; it is safe to repeat.",
+            ReplayRule::Keyed | ReplayRule::Never => {
+                "Cancelled. The call may or may not have taken effect; check before repeating it."
+            }
+        },
+        Settlement::Unreachable => "The tool could not be reached. It did nothing.",
+        Settlement::Unknown => {
+            "No outcome is known: every attempt was cut off. The call may have taken effect."
+        }
+        Settlement::InDoubt => {
+            "No outcome is known: the call was cut off and is not repeated. It may or may not have \
+             taken effect. Check before you try it again."
+        }
+        Settlement::ToolGone => "This tool is no longer available. The call did not run.",
+        Settlement::Refused | Settlement::Done => "The call did not run.",
+    };
+    let text = if detail.is_empty() {
+        words.to_owned()
+    } else {
+        format!("{words} ({detail})")
+    };
+    ToolOutput::error(text).into()
+}
+
+/// The output of a call that was cancelled before it could have done anything.
+pub(crate) fn never_ran() -> CallOutput {
+    ToolOutput::error("Cancelled. The call did not run.").into()
+}
+
+fn denied(words: &str, detail: &str) -> CallOutput {
+    let reason = if detail.is_empty() {
+        words.to_owned()
+    } else {
+        format!("{words}: {detail}")
+    };
+    ToolOutput::ExecutionDenied {
+        reason: Some(reason),
+    }
+    .into()
+}
+
+/// The note for an answer that came after its call was settled without one.
+pub(crate) fn late_answer(tool: &str, call: CallId, shown: &str) -> String {
+    format!(
+        "The earlier call of {tool} ({call}), whose outcome was not known, has been answered after \
+         all: {shown}"
+    )
+}
