@@ -11,3 +11,7 @@
 
 pub mod provider;
 pub mod request;
+
+pub mod native;
+
+mod failure;

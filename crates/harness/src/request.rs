@@ -23,6 +23,19 @@ pub struct ModelRequest {
     pub output_tokens_max: Option<u64>,
     /// More options of the wire, merged into the body as they are.
     pub options: Value,
+    /// What the reply is for.
+    pub purpose: Purpose,
+    /// Which attempt of this reply, from 1; as the log counts them.
+    pub attempt: u32,
+}
+
+/// What a reply is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The next step of a turn.
+    Turn,
+    /// A summary of the history.
+    Compaction,
 }
 
 /// A tool as a model sees it.
@@ -34,6 +47,25 @@ pub struct ToolDeclaration {
     pub description: String,
     /// JSON Schema of the input.
     pub input_schema: Value,
+    /// For a tool whose shape is the provider's: which of its tools this is.
+    pub provider: Option<ProviderTool>,
+}
+
+/// A tool that a provider defines. A wire of another provider does not offer it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProviderTool {
+    /// Provider and type as configured, for example `anthropic.bash_20250124`.
+    pub id: String,
+    /// The provider's own settings of the tool, an object.
+    pub options: Value,
+}
+
+impl ProviderTool {
+    /// The provider's name of the type, if the tool is of this provider.
+    pub fn type_of(&self, provider: &str) -> Option<&str> {
+        let (owner, name) = self.id.split_once('.')?;
+        (owner == provider).then_some(name)
+    }
 }
 
 /// One item of the history.

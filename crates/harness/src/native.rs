@@ -1,0 +1,136 @@
+//! From a session's transcript to a request: everything loaded, every call answered.
+
+pub mod compaction;
+pub mod guard;
+mod history;
+mod load;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::Value;
+use steadfast_core::content::BlobRef;
+use steadfast_core::id::SessionKey;
+use steadfast_core::input::{FailureClass, ModelFailure};
+use steadfast_core::session::{Session, TurnPhase};
+
+use crate::failure;
+use crate::native::guard::InvalidRequest;
+use crate::request::{ModelRequest, Purpose, ToolDeclaration};
+
+/// Where blobs of a session are read.
+#[async_trait]
+pub trait BlobSource: Send + Sync {
+    /// The bytes of a blob, whole and with the hash that `blob` says.
+    async fn load(&self, session: &SessionKey, blob: BlobRef) -> Result<Bytes, BlobError>;
+}
+
+/// Why a blob is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BlobError {
+    /// The store does not answer; the blob may be there.
+    #[error("the blob store does not answer: {0}")]
+    Unavailable(String),
+    /// The store answers that there is no such blob, or not with that hash.
+    #[error("blob {0} is missing or damaged")]
+    Missing(String),
+}
+
+/// How an agent asks its model.
+#[derive(Debug, Clone)]
+pub struct ModelSettings {
+    /// The provider's own name of the model.
+    pub model: String,
+    /// System instructions.
+    pub instructions: String,
+    /// Tools offered, in a stable order.
+    pub tools: Arc<Vec<ToolDeclaration>>,
+    /// Output tokens of one reply, at most.
+    pub output_tokens_max: Option<u64>,
+    /// More options of the wire.
+    pub options: Value,
+}
+
+/// Why no request could be made of a transcript. Nothing was sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// A blob cannot be read now.
+    #[error("the history cannot be loaded now: {0}")]
+    Unavailable(#[source] BlobError),
+    /// A blob is gone.
+    #[error("the history cannot be loaded: {0}")]
+    Missing(#[source] BlobError),
+    /// A blob holds something else than the transcript says.
+    #[error("blob {hash} does not hold {what}: {detail}")]
+    Undecodable {
+        /// Its hash.
+        hash: String,
+        /// What was expected.
+        what: &'static str,
+        /// What the decoder said.
+        detail: String,
+    },
+    /// The request would not be valid.
+    #[error(transparent)]
+    Invalid(#[from] InvalidRequest),
+}
+
+impl From<BlobError> for BuildError {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::Unavailable(_) => Self::Unavailable(error),
+            BlobError::Missing(_) => Self::Missing(error),
+        }
+    }
+}
+
+impl From<BuildError> for ModelFailure {
+    fn from(error: BuildError) -> Self {
+        let (class, code) = match &error {
+            BuildError::Unavailable(_) => (
+                FailureClass::Retryable {
+                    retry_after_ms: None,
+                },
+                "history_unavailable",
+            ),
+            BuildError::Missing(_) | BuildError::Undecodable { .. } => {
+                (FailureClass::Fatal, "history_damaged")
+            }
+            BuildError::Invalid(_) => (FailureClass::Fatal, "invalid_request"),
+        };
+        failure::failure(class, code, error.to_string())
+    }
+}
+
+/// The request for the next step of the open turn.
+///
+/// Proven by [`guard::prove`]: a request that it gives may leave.
+pub async fn turn_request(
+    session: &Session,
+    settings: &ModelSettings,
+    blobs: &dyn BlobSource,
+) -> Result<ModelRequest, BuildError> {
+    let items: Vec<_> = session.transcript.items.iter().cloned().collect();
+    let items = load::items(&session.key, items, blobs).await?;
+    let request = ModelRequest {
+        session: session.key.clone(),
+        model: settings.model.clone(),
+        instructions: settings.instructions.clone(),
+        tools: Arc::clone(&settings.tools),
+        items: history::request_items(items),
+        output_tokens_max: settings.output_tokens_max,
+        options: settings.options.clone(),
+        purpose: Purpose::Turn,
+        attempt: attempt(session),
+    };
+    guard::prove(&request)?;
+    Ok(request)
+}
+
+fn attempt(session: &Session) -> u32 {
+    match session.turn.as_ref().map(|turn| turn.phase) {
+        Some(TurnPhase::Calling { attempt }) => attempt,
+        _ => 1,
+    }
+}
