@@ -27,11 +27,7 @@ pub(crate) fn cancelled() -> ModelFailure {
     fatal("cancelled", "the model call was cancelled")
 }
 
-pub(crate) fn failure(
-    class: FailureClass,
-    code: &str,
-    message: impl AsRef<str>,
-) -> ModelFailure {
+pub(crate) fn failure(class: FailureClass, code: &str, message: impl AsRef<str>) -> ModelFailure {
     ModelFailure {
         class,
         code: code.to_owned(),
@@ -77,9 +73,9 @@ impl ErrorReport {
                 // The envelope's own type is not a name of the error.
                 Some(Value::String(name)) if name != "error" => report.names.push(name.clone()),
                 Some(Value::Number(number)) => {
-                    report.status = report
-                        .status
-                        .or(number.as_u64().and_then(|status| u16::try_from(status).ok()));
+                    report.status = report.status.or(number
+                        .as_u64()
+                        .and_then(|status| u16::try_from(status).ok()));
                 }
                 _ => {}
             }
@@ -277,8 +273,7 @@ mod tests {
         let again = FailureClass::Retryable {
             retry_after_ms: None,
         };
-        let overloaded =
-            json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+        let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
         assert_eq!(of(overloaded), (again, "overloaded".into()));
         let key = json!({"error": {"type": "authentication_error", "message": "no"}});
         assert_eq!(of(key), (FailureClass::Fatal, "unauthorized".into()));

@@ -63,10 +63,11 @@ pub fn prove(request: &ModelRequest) -> Result<(), InvalidRequest> {
         Some(RequestItem::User { .. }) => {}
         Some(RequestItem::Reply { .. }) => return Err(InvalidRequest::BadStart("a reply")),
         Some(RequestItem::Results { results }) => {
-            return Err(results.first().map_or(
-                InvalidRequest::BadStart("results"),
-                |result| InvalidRequest::Unasked(result.id.clone()),
-            ));
+            return Err(results
+                .first()
+                .map_or(InvalidRequest::BadStart("results"), |result| {
+                    InvalidRequest::Unasked(result.id.clone())
+                }));
         }
     }
     let mut ids = BTreeSet::new();
