@@ -1,1 +1,9 @@
 //! One process and its neighbours: the real binary, a ledger, a provider, a client.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on says so and ends"
+)]
+
+mod neighbours;

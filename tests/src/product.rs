@@ -1,0 +1,207 @@
+//! The real binary as a child process, with a data folder that outlives it.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+use crate::client::Client;
+
+/// How long a start or an orderly end may take.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// Ports below those that the kernel gives to outgoing connections: a port is free for us to
+/// return to after a crash.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// A configuration, a data folder and a port, and the process if one runs.
+#[derive(Debug)]
+pub struct Product {
+    folder: TempDir,
+    port: Port,
+    process: Option<Child>,
+    starts: u32,
+}
+
+impl Product {
+    /// Starts a node whose configuration is `agents` (tables of agents and providers, in TOML) with
+    /// a port and a data folder of its own, and waits until it is ready.
+    pub async fn start(agents: &str) -> Self {
+        let folder = TempDir::with_prefix("steadfast-").unwrap();
+        let port = Port::lease();
+        let config = format!(
+            "[node]\nname = \"n1\"\nlisten = \"127.0.0.1:{}\"\n\n\
+             [store]\nkind = \"redb\"\npath = {:?}\n\n{agents}\n",
+            port.number,
+            folder.path().join("data"),
+        );
+        fs::write(folder.path().join("node.toml"), config).unwrap();
+        let mut product = Self {
+            folder,
+            port,
+            process: None,
+            starts: 0,
+        };
+        product.start_again().await;
+        product
+    }
+
+    /// Starts the process on the same data and port, and waits until it is ready.
+    pub async fn start_again(&mut self) {
+        assert!(self.process.is_none(), "a process runs already");
+        self.starts += 1;
+        let log = File::create(self.log_path()).unwrap();
+        let child = Command::new(binary())
+            .args(["serve", "--config"])
+            .arg(self.folder.path().join("node.toml"))
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        self.process = Some(child);
+        self.wait_ready().await;
+    }
+
+    async fn wait_ready(&mut self) {
+        let client = self.client();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let process = self.process.as_mut().unwrap();
+            if let Some(status) = process.try_wait().unwrap() {
+                panic!("the node ended at its start, {status}:\n{}", self.log());
+            }
+            if client.is_ready().await {
+                return;
+            }
+            assert!(Instant::now() < until, "never ready:\n{}", self.log());
+            // Another process gives no other sign than an answer on its port.
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends the process at once, as a power cut would, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        let mut process = self.process.take().expect("no process runs");
+        process.kill().await.unwrap();
+    }
+
+    /// Asks the process to end in its own way and waits until it has.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        let mut process = self.process.take().expect("no process runs");
+        let pid = process.id().expect("the process is gone");
+        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        match tokio::time::timeout(PATIENCE, process.wait()).await {
+            Ok(status) => status.unwrap(),
+            Err(_) => panic!("the node did not end:\n{}", self.log()),
+        }
+    }
+
+    /// Kills the process and starts it again.
+    pub async fn crash(&mut self) {
+        self.kill().await;
+        self.start_again().await;
+    }
+
+    /// A client of this node; stays right over restarts.
+    pub fn client(&self) -> Client {
+        Client::new(format!("http://127.0.0.1:{}", self.port.number))
+    }
+
+    /// What the newest process wrote.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// Its folder: configuration, data and the output of each process.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder
+            .path()
+            .join(format!("process-{}.log", self.starts))
+    }
+}
+
+impl Drop for Product {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for start in 1..=self.starts {
+                let path = self.folder.path().join(format!("process-{start}.log"));
+                let text = fs::read_to_string(path).unwrap_or_default();
+                eprintln!("--- output of process {start}\n{text}");
+            }
+        }
+    }
+}
+
+/// The binary under test: the one that the test command built, else built here and now.
+fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(path) = std::env::var_os("STEADFAST_BINARY") {
+            return PathBuf::from(path);
+        }
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = std::process::Command::new(cargo)
+            .args(["build", "--quiet", "--workspace", "--bins"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(built.success(), "the binary could not be built");
+        // This test stands in `deps`, beside which the binary is put.
+        let this = std::env::current_exe().unwrap();
+        this.ancestors().nth(2).unwrap().join("steadfast")
+    })
+}
+
+/// A loopback port that no other test takes while this value lives.
+#[derive(Debug)]
+struct Port {
+    number: u16,
+    _lease: File,
+}
+
+impl Port {
+    fn lease() -> Self {
+        let folder = std::env::temp_dir().join("steadfast-test-ports");
+        fs::create_dir_all(&folder).unwrap();
+        let span = u32::from(PORTS.end - PORTS.start);
+        // Each process begins elsewhere, so that tests rarely try the same port first.
+        let first = std::process::id().wrapping_mul(37) % span;
+        for offset in 0..span {
+            let number = PORTS.start + u16::try_from((first + offset) % span).unwrap();
+            let lease = File::create(folder.join(number.to_string())).unwrap();
+            if lease.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", number)).is_ok() {
+                return Self {
+                    number,
+                    _lease: lease,
+                };
+            }
+        }
+        panic!("no free port in {PORTS:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_leases_are_two_ports() {
+        let (first, second) = (Port::lease(), Port::lease());
+        assert_ne!(first.number, second.number);
+    }
+}
