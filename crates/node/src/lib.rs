@@ -1,1 +1,2 @@
 //! Steadfast: durable AI-agent sessions, as one binary and a library.
+pub mod config;

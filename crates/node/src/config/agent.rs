@@ -1,0 +1,130 @@
+//! `[agents.NAME]`: who answers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use steadfast_core::input::{Durability, Policy};
+
+use crate::config::duration::Duration;
+use crate::config::tool::ToolOptions;
+
+/// An agent: a model with instructions, tools and limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentOptions {
+    /// Who runs the loop of model and tool calls.
+    #[serde(default)]
+    pub harness: HarnessKind,
+    /// `PROVIDER/MODEL`: a section of `[providers]`, and that provider's own name of the model.
+    #[schemars(regex(pattern = "^[^/]+/.+$"), title = "text of the form \"provider/model\"")]
+    pub model: String,
+    /// What the model is told before all else.
+    #[serde(default)]
+    pub instructions: String,
+    /// What may start before it is in the log.
+    #[serde(default)]
+    pub durability: DurabilityKind,
+    /// Model calls in one turn, at most.
+    #[serde(default = "max_steps")]
+    #[schemars(range(min = 1))]
+    pub max_steps: u32,
+    /// Attempts of one model call, at most.
+    #[serde(default = "model_attempts_max")]
+    #[schemars(range(min = 1))]
+    pub model_attempts_max: u32,
+    /// Messages that may wait for their turn; one more is answered with 429.
+    #[serde(default = "queue_max")]
+    #[schemars(range(min = 1))]
+    pub queue_max: u32,
+    /// Output tokens of one model call, at most. Default: the provider's.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub output_tokens_max: Option<u64>,
+    /// More fields of the provider's request, passed on as they are.
+    #[serde(default)]
+    pub model_options: Map<String, Value>,
+    /// Estimated tokens of the history above which it is summarised. Default: only on request, or
+    /// when it no longer fits the model's window.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub compact_at_tokens: Option<u64>,
+    /// What a turn or a session may cost; none by default.
+    #[serde(default)]
+    pub budget: BudgetOptions,
+    /// Only these tools are offered to the model. Not together with `inactive_tools`.
+    #[serde(default)]
+    pub active_tools: Option<Vec<String>>,
+    /// These tools are not offered to the model.
+    #[serde(default)]
+    pub inactive_tools: Option<Vec<String>>,
+    /// What it can do.
+    #[serde(default)]
+    pub tools: Vec<ToolOptions>,
+}
+
+/// Who runs the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HarnessKind {
+    /// Steadfast's own loop over a model provider.
+    #[default]
+    Native,
+}
+
+/// What may start before it is in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DurabilityKind {
+    /// Model calls and `safe` tool calls start while the record that asks for them is being
+    /// written; all other calls wait for it.
+    #[default]
+    On,
+    /// Every call waits for its record.
+    Strict,
+}
+
+/// What a turn or a session may cost.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BudgetOptions {
+    /// Tool calls of one turn.
+    pub turn_calls_max: Option<u64>,
+    /// Tokens of one turn.
+    pub turn_tokens_max: Option<u64>,
+    /// Tokens of a session.
+    pub session_tokens_max: Option<u64>,
+    /// Duration of one turn.
+    pub turn_wall_max: Option<Duration>,
+}
+
+impl AgentOptions {
+    /// The limits as the session's state machine has them.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            durability: match self.durability {
+                DurabilityKind::On => Durability::On,
+                DurabilityKind::Strict => Durability::Strict,
+            },
+            steps_max: self.max_steps,
+            model_attempts_max: self.model_attempts_max,
+            queue_max: self.queue_max,
+            turn_calls_max: self.budget.turn_calls_max,
+            turn_tokens_max: self.budget.turn_tokens_max,
+            session_tokens_max: self.budget.session_tokens_max,
+            turn_wall_ms_max: self.budget.turn_wall_max.map(Duration::as_ms),
+            compact_at_tokens: self.compact_at_tokens,
+        }
+    }
+}
+
+fn max_steps() -> u32 {
+    100
+}
+
+fn model_attempts_max() -> u32 {
+    5
+}
+
+fn queue_max() -> u32 {
+    64
+}

@@ -1,0 +1,64 @@
+//! Rules of `[node]`, `[store]` and `[telemetry]`.
+
+use std::net::SocketAddr;
+
+use tracing_subscriber::EnvFilter;
+
+use super::{http_url, is_plain_name};
+use crate::config::Config;
+use crate::config::key_path::KeyPath;
+use crate::config::problem::Problem;
+
+/// Leaves room for the id that each start adds.
+const NODE_NAME_CHARS_MAX: usize = 40;
+
+pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
+    if let Some(name) = &config.node.name
+        && !is_plain_name(name, NODE_NAME_CHARS_MAX)
+    {
+        let path = KeyPath::from(["node", "name"]);
+        let title = format!("`{path}`: expected 1 to {NODE_NAME_CHARS_MAX} of [A-Za-z0-9_-]");
+        problems.push(Problem::value(path, title));
+    }
+    listen(config, problems);
+    if config.store.require_replicas > 1 {
+        let path = KeyPath::from(["store", "require_replicas"]);
+        let title = format!("`{path}`: a redb store is one copy on one disk");
+        problems.push(
+            Problem::value(path, title)
+                .label("more than the store can promise")
+                .help("set it to 1, and keep copies of the store's directory elsewhere"),
+        );
+    }
+    if let Err(error) = EnvFilter::builder().parse(&config.telemetry.log) {
+        let path = KeyPath::from(["telemetry", "log"]);
+        let title = format!("`{path}`: {error}");
+        problems.push(Problem::value(path, title).help("for example: info,steadfast_runtime=debug"));
+    }
+    if let Some(endpoint) = &config.telemetry.otlp_endpoint {
+        let path = KeyPath::from(["telemetry", "otlp_endpoint"]);
+        http_url(&path, endpoint, problems);
+        if endpoint.starts_with("https://") {
+            let title = format!("`{path}`: traces are exported without TLS in this build");
+            problems.push(Problem::value(path, title).help("run a collector on this host and use http://"));
+        }
+    }
+}
+
+fn listen(config: &Config, problems: &mut Vec<Problem>) {
+    let path = KeyPath::from(["node", "listen"]);
+    let Ok(address) = config.node.listen.parse::<SocketAddr>() else {
+        let title = format!("`{path}`: expected an IP address and a port, such as \"127.0.0.1:7070\"");
+        let label = format!("found \"{}\"", config.node.listen);
+        problems.push(Problem::value(path, title).label(label));
+        return;
+    };
+    if !address.ip().is_loopback() && config.api.keys.is_empty() {
+        let title = format!("`{path}`: without API keys anybody who reaches {address} could run your agents");
+        problems.push(
+            Problem::value(path, title)
+                .label("not a loopback address")
+                .help("add a section [[api.keys]], or listen on 127.0.0.1"),
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! `[store]`: where sessions are kept.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where sessions are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreOptions {
+    /// Which kind of store.
+    pub kind: StoreKind,
+    /// Directory of the store; made when it is missing. Relative to the working directory.
+    pub path: PathBuf,
+    /// What an acknowledgement must mean: synced to disk. The node refuses to start on less.
+    pub require_fsync: bool,
+    /// What an acknowledgement must mean: on so many servers. The node refuses to start on less.
+    #[schemars(range(min = 1))]
+    pub require_replicas: u32,
+}
+
+/// Kinds of store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// One file on one node; every acknowledged write is synced to disk.
+    Redb,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            kind: StoreKind::Redb,
+            path: PathBuf::from("./steadfast-data"),
+            require_fsync: true,
+            require_replicas: 1,
+        }
+    }
+}

@@ -1,0 +1,261 @@
+use insta::assert_snapshot;
+use steadfast_core::input::Policy;
+
+use super::*;
+
+/// A minimal configuration that loads.
+const SMALL: &str = "[providers.p]\nkind = \"scripted\"\n[agents.a]\nmodel = \"p/m\"\n";
+
+fn load(text: &str, environment: &[(&str, &str)], set: &[&str]) -> Result<Config, ConfigError> {
+    let owned = |pair: &(&str, &str)| (pair.0.to_owned(), pair.1.to_owned());
+    Config::load(&Sources {
+        base: Some(("node.toml".to_owned(), text.to_owned())),
+        environment: environment.iter().map(owned).collect(),
+        set: set.iter().map(|text| (*text).to_owned()).collect(),
+    })
+}
+
+fn error(text: &str) -> String {
+    load(text, &[], &[]).unwrap_err().to_string()
+}
+
+#[test]
+fn everything_wrong_is_told_at_once_with_its_place() {
+    let text = r#"
+[node]
+lisen = "127.0.0.1:1"
+drain_grace = 20
+
+[store]
+kind = "nats"
+
+[providers.anthropic]
+kind = "antropic"
+api_key = "sk-live-0123456789"
+
+[agents.support]
+modell = "anthropic/claude"
+harness = "codex"
+max_steps = 0
+mcp = { docs = { url = "http://x" } }
+"#;
+    let error = error(text);
+    assert!(!error.contains("sk-live"));
+    assert_snapshot!(error);
+}
+
+#[test]
+fn rules_are_told_at_once_with_their_place() {
+    let text = r#"
+[node]
+listen = "0.0.0.0:7070"
+
+[store]
+require_replicas = 3
+
+[providers.anthropic]
+kind = "anthropic"
+
+[agents.support]
+model = "antropic/claude"
+active_tools = ["refund"]
+inactive_tools = ["refund_order"]
+
+[[agents.support.tools]]
+name = "refund_order"
+description = "Refunds"
+replay = "keyed"
+check = true
+http = { url = "localhost:9000", headers = { Authorization = "Bearer abc" } }
+client = true
+
+[[agents.support.tools]]
+name = "refund_order"
+description = "Again"
+input_schema = { type = "objekt" }
+"#;
+    let error = error(text);
+    assert!(!error.contains("Bearer abc"));
+    assert_snapshot!(error);
+}
+
+#[test]
+fn a_text_that_is_no_toml_is_told_with_its_place() {
+    assert_snapshot!(error("[node\nname = \n"));
+}
+
+#[test]
+fn a_syntax_error_beside_a_secret_does_not_repeat_it() {
+    let error = error("api_key = \"sk-live-0123456789\" oops\n");
+    assert!(!error.contains("sk-live"), "{error}");
+    assert!(error.contains("node.toml:1"), "{error}");
+}
+
+#[test]
+fn environment_and_arguments_replace_the_file_in_this_order() {
+    let text = format!("[store]\npath = \"file\"\n[node]\nname = \"file\"\nlisten = \"127.0.0.1:1\"\n{SMALL}");
+    let environment = [
+        ("STEADFAST__STORE__PATH", "environment"),
+        ("STEADFAST__NODE__NAME", "environment"),
+        ("STEADFAST_URL", "http://ignored"),
+    ];
+    let config = load(&text, &environment, &["store.path=7", "agents.a.max_steps=3"]).unwrap();
+    assert_eq!(config.store.path, PathBuf::from("7"));
+    assert_eq!(config.node.name.as_deref(), Some("environment"));
+    assert_eq!(config.node.listen, "127.0.0.1:1");
+    assert_eq!(config.agents["a"].max_steps, 3);
+}
+
+#[test]
+fn a_variable_reaches_a_name_with_a_dash_or_capitals() {
+    let text = "[providers.p]\nkind = \"scripted\"\n[agents.My-Agent]\nmodel = \"p/m\"\n";
+    let variable = ("STEADFAST__AGENTS__MY_AGENT__MAX_STEPS", "7");
+    let config = load(text, &[variable], &[]).unwrap();
+    assert_eq!(config.agents["My-Agent"].max_steps, 7);
+}
+
+#[test]
+fn a_wrong_override_names_its_source() {
+    let environment = [("STEADFAST__NODE__LISTN", "127.0.0.1:2")];
+    let set = ["agents.a.max_steps=many", "node.listen.port=1", "nothing"];
+    assert_snapshot!(load(SMALL, &environment, &set).unwrap_err());
+}
+
+#[test]
+fn a_directory_holds_one_agent_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("b.toml"), "model = \"p/m\"\nmax_steps = 9\n").unwrap();
+    let text = format!("agents_dir = \"{}\"\n{SMALL}", directory.path().display());
+    let variable = ("STEADFAST__AGENTS__B__QUEUE_MAX", "5");
+    let config = load(&text, &[variable], &[]).unwrap();
+    assert_eq!((config.agents["b"].max_steps, config.agents["b"].queue_max), (9, 5));
+
+    std::fs::write(directory.path().join("a.toml"), "model = \"p/m\"\n").unwrap();
+    let error = load(&text, &[], &[]).unwrap_err();
+    assert!(error.to_string().contains("agent `a` is configured twice"), "{error}");
+}
+
+#[test]
+fn a_key_is_needed_only_of_a_provider_that_is_asked() {
+    let provider = "[providers.real]\nkind = \"anthropic\"\napi_key = \"env:STEADFAST_TEST_NO_SUCH_VARIABLE\"\n";
+    assert!(load(&format!("{provider}{SMALL}"), &[], &[]).is_ok());
+    let used = load(&format!("{provider}{SMALL}"), &[], &["agents.a.model=real/m"]);
+    let error = used.unwrap_err().to_string();
+    assert!(error.contains("environment variable `STEADFAST_TEST_NO_SUCH_VARIABLE` is not set"), "{error}");
+}
+
+#[test]
+fn an_agents_limits_default_to_those_of_the_runtime() {
+    let agent = load(SMALL, &[], &[]).unwrap().agents["a"].clone();
+    assert_eq!(agent.policy(), Policy::default());
+}
+
+mod example {
+    //! `config/node.toml` is the reference: it loads, and shows each option with its default.
+
+    use serde_json::Value;
+
+    use super::super::schema::config_schema;
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../../../config/node.toml");
+
+    #[test]
+    fn the_example_loads_and_its_fixed_sections_are_the_defaults() {
+        let config = load(EXAMPLE, &[], &[]).unwrap();
+        let defaults = Config {
+            providers: config.providers.clone(),
+            agents: config.agents.clone(),
+            ..Config::default()
+        };
+        assert_eq!(config, defaults);
+    }
+
+    /// The example with every option that it shows as a comment.
+    fn everything() -> Value {
+        let is_option = |line: &str| {
+            line.strip_prefix('#').is_some_and(|rest| {
+                rest.starts_with("[[") || rest.starts_with(|c: char| c.is_ascii_lowercase())
+            })
+        };
+        let lines: Vec<&str> = EXAMPLE
+            .lines()
+            .map(|line| if is_option(line) { &line[1..] } else { line })
+            .collect();
+        toml::from_str(&lines.join("\n")).unwrap()
+    }
+
+    /// Each place in `value` that a schema's node describes.
+    fn walk(schema: &Value, values: &[&Value], path: &str, missing: &mut Vec<String>) {
+        for (key, option) in schema["properties"].as_object().into_iter().flatten() {
+            let at = format!("{path}.{key}");
+            let shown: Vec<&Value> = values.iter().filter_map(|value| value.get(key)).collect();
+            if shown.is_empty() {
+                missing.push(at);
+                continue;
+            }
+            if let Some(default) = option.get("default").filter(|default| !default.is_array() && !default.is_object())
+                && !shown.iter().any(|value| same(value, default))
+            {
+                missing.push(format!("{at} = {default}"));
+            }
+            walk(option, &shown, &at, missing);
+        }
+        let many = [&schema["additionalProperties"], &schema["items"]];
+        for inner in many.into_iter().filter(|inner| inner["properties"].is_object()) {
+            let values: Vec<&Value> = values.iter().flat_map(|value| children(value)).collect();
+            walk(inner, &values, &format!("{path}.*"), missing);
+        }
+    }
+
+    fn children(value: &Value) -> Vec<&Value> {
+        match value {
+            Value::Array(items) => items.iter().collect(),
+            Value::Object(table) => table.values().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn same(a: &Value, b: &Value) -> bool {
+        let length = |value: &Value| value.as_str()?.parse::<duration::Duration>().ok();
+        a == b || length(a).is_some_and(|length_a| length(b) == Some(length_a))
+    }
+
+    #[test]
+    fn the_example_shows_every_option_with_its_default() {
+        let mut missing = Vec::new();
+        walk(&config_schema(), &[&everything()], "", &mut missing);
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_option_of_the_example_is_known() {
+        let schema = config_schema();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&everything())
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert_eq!(errors, Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_option_is_described() {
+        fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
+            for (key, option) in schema["properties"].as_object().into_iter().flatten() {
+                let at = format!("{path}.{key}");
+                if option["description"].as_str().is_none_or(str::is_empty) {
+                    found.push(at.clone());
+                }
+                undescribed(option, &at, found);
+            }
+            let many = [&schema["additionalProperties"], &schema["items"]];
+            for inner in many.into_iter().filter(|inner| inner.is_object()) {
+                undescribed(inner, &format!("{path}.*"), found);
+            }
+        }
+        let mut found = Vec::new();
+        undescribed(&config_schema(), "", &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
+}
