@@ -86,7 +86,9 @@ impl Sources {
         Self {
             base: Some((name.to_owned(), text.to_owned())),
             environment: std::env::vars_os()
-                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .filter_map(|(name, value)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                })
                 .collect(),
             set: set.to_vec(),
         }

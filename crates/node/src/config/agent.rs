@@ -16,7 +16,10 @@ pub struct AgentOptions {
     #[serde(default)]
     pub harness: HarnessKind,
     /// `PROVIDER/MODEL`: a section of `[providers]`, and that provider's own name of the model.
-    #[schemars(regex(pattern = "^[^/]+/.+$"), title = "text of the form \"provider/model\"")]
+    #[schemars(
+        regex(pattern = "^[^/]+/.+$"),
+        title = "text of the form \"provider/model\""
+    )]
     pub model: String,
     /// What the model is told before all else.
     #[serde(default)]

@@ -27,7 +27,13 @@ pub(crate) fn check(document: &Document, schema: &Value) -> Vec<Problem> {
 }
 
 fn problems(error: &ValidationError<'_>, schema: &Value) -> Vec<Problem> {
-    let path = KeyPath(error.instance_path().segments().map(|segment| segment.to_string()).collect());
+    let path = KeyPath(
+        error
+            .instance_path()
+            .segments()
+            .map(|segment| segment.to_string())
+            .collect(),
+    );
     let node = schema_at(schema, &path).unwrap_or(&Value::Null);
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => unexpected
@@ -44,9 +50,14 @@ fn problems(error: &ValidationError<'_>, schema: &Value) -> Vec<Problem> {
                 None => problem,
             }]
         }
-        ValidationErrorKind::Enum { options } => vec![wrong_choice(path, error.instance(), options)],
+        ValidationErrorKind::Enum { options } => {
+            vec![wrong_choice(path, error.instance(), options)]
+        }
         ValidationErrorKind::Pattern { .. } if is_secret(node) => {
-            let title = format!("{}: a secret is never written into the configuration", shown(&path));
+            let title = format!(
+                "{}: a secret is never written into the configuration",
+                shown(&path)
+            );
             vec![
                 Problem::value(path, title)
                     .label("a literal secret")
@@ -86,15 +97,19 @@ fn wrong_choice(path: KeyPath, value: &Value, options: &Value) -> Problem {
     let word = value.as_str().unwrap_or_default();
     if let Some(reason) = unavailable::value(&path, word) {
         let title = format!("{}: `{word}` is not available in this build", shown(&path));
-        return Problem::value(path, title).label("not available").help(reason);
+        return Problem::value(path, title)
+            .label("not available")
+            .help(reason);
     }
     let options: Vec<&str> = options
         .as_array()
         .map(|all| all.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
     let title = format!("{}: expected one of {}", shown(&path), options.join(", "));
-    let label = nearest(word, options)
-        .map_or_else(|| found(value, false), |near| format!("did you mean `{near}`?"));
+    let label = nearest(word, options).map_or_else(
+        || found(value, false),
+        |near| format!("did you mean `{near}`?"),
+    );
     Problem::value(path, title).label(label)
 }
 

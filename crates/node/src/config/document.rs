@@ -60,7 +60,12 @@ pub(crate) struct SyntaxError {
 impl Document {
     /// Merges a file's tables under `prefix`; gives the syntax errors, after which the merged part
     /// is what could be read.
-    pub(crate) fn merge_file(&mut self, path: &str, text: &str, prefix: &KeyPath) -> Vec<SyntaxError> {
+    pub(crate) fn merge_file(
+        &mut self,
+        path: &str,
+        text: &str,
+        prefix: &KeyPath,
+    ) -> Vec<SyntaxError> {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut strike = Vec::new();
         let source = self.sources.len();
@@ -83,7 +88,12 @@ impl Document {
 
     /// Puts one value at `path`, making the tables on the way. Fails with the path of a value on
     /// the way that is no table.
-    pub(crate) fn set(&mut self, source: Source, path: &KeyPath, value: Value) -> Result<(), KeyPath> {
+    pub(crate) fn set(
+        &mut self,
+        source: Source,
+        path: &KeyPath,
+        value: Value,
+    ) -> Result<(), KeyPath> {
         let origin = Origin {
             source: self.sources.len(),
             key: 0..0,
@@ -149,10 +159,11 @@ impl Document {
     /// The value at this path.
     pub(crate) fn get(&self, path: &KeyPath) -> Option<&Value> {
         let (first, rest) = path.0.split_first()?;
-        rest.iter().try_fold(self.value.get(first)?, |value, key| match value {
-            Value::Array(items) => items.get(key.parse::<usize>().ok()?),
-            _ => value.get(key),
-        })
+        rest.iter()
+            .try_fold(self.value.get(first)?, |value, key| match value {
+                Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+                _ => value.get(key),
+            })
     }
 
     /// The keys of the table at this path.
@@ -162,7 +173,9 @@ impl Document {
         } else {
             self.get(path).and_then(Value::as_object)
         };
-        table.map(|table| table.keys().cloned().collect()).unwrap_or_default()
+        table
+            .map(|table| table.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     fn merge_table(
@@ -227,15 +240,16 @@ impl Document {
                 Value::Array(items.iter().enumerate().map(item).collect())
             }
             DeValue::Table(table) => {
-                let entry = |(key, value): (&Spanned<toml::de::DeString<'_>>, &Spanned<DeValue<'_>>)| {
-                    let origin = Origin {
-                        source: origin.source,
-                        key: key.span(),
-                        value: value.span(),
+                let entry =
+                    |(key, value): (&Spanned<toml::de::DeString<'_>>, &Spanned<DeValue<'_>>)| {
+                        let origin = Origin {
+                            source: origin.source,
+                            key: key.span(),
+                            value: value.span(),
+                        };
+                        let json = self.leaf(&path.join(key.get_ref()), value, &origin, strike);
+                        (key.get_ref().to_string(), json)
                     };
-                    let json = self.leaf(&path.join(key.get_ref()), value, &origin, strike);
-                    (key.get_ref().to_string(), json)
-                };
                 Value::Object(table.iter().map(entry).collect())
             }
         }
@@ -279,7 +293,15 @@ fn looks_secret(path: &KeyPath, text: &str) -> bool {
 
 /// Whether a key's name says that its value is a secret.
 pub(crate) fn names_secret(key: &str) -> bool {
-    const WORDS: [&str; 7] = ["key", "token", "secret", "password", "auth", "cookie", "credential"];
+    const WORDS: [&str; 7] = [
+        "key",
+        "token",
+        "secret",
+        "password",
+        "auth",
+        "cookie",
+        "credential",
+    ];
     let key = key.to_ascii_lowercase();
     WORDS.iter().any(|word| key.contains(word))
 }
@@ -306,7 +328,11 @@ mod tests {
     fn document(texts: &[&str]) -> Document {
         let mut document = Document::default();
         for text in texts {
-            assert!(document.merge_file("a.toml", text, &KeyPath::default()).is_empty());
+            assert!(
+                document
+                    .merge_file("a.toml", text, &KeyPath::default())
+                    .is_empty()
+            );
         }
         document
     }
@@ -346,7 +372,10 @@ mod tests {
         let text = "[[agents.a.tools]]\nreplay = \"safe\"\n";
         let document = document(&[text]);
         let path = KeyPath::from(["agents", "a", "tools", "0", "name"]);
-        assert_eq!(&text[document.place(&path).unwrap().value], "[[agents.a.tools]]");
+        assert_eq!(
+            &text[document.place(&path).unwrap().value],
+            "[[agents.a.tools]]"
+        );
     }
 
     #[test]

@@ -49,7 +49,9 @@ impl FromStr for Duration {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let invalid = || {
-            format!("`{text}` is not a length of time: write a number and a unit, for example `30s`; units are ms, s, m, h, d")
+            format!(
+                "`{text}` is not a length of time: write a number and a unit, for example `30s`; units are ms, s, m, h, d"
+            )
         };
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at(digits);
@@ -114,7 +116,16 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_durations() {
-        for text in ["", "30", "s", "-1s", "1.5s", "1 s", "1w", "99999999999999999999s"] {
+        for text in [
+            "",
+            "30",
+            "s",
+            "-1s",
+            "1.5s",
+            "1 s",
+            "1w",
+            "99999999999999999999s",
+        ] {
             assert!(text.parse::<Duration>().is_err(), "{text:?} was accepted");
         }
     }

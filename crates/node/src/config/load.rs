@@ -26,7 +26,12 @@ pub(super) fn load(sources: &Sources) -> Result<Config, ConfigError> {
     let mut problems = Vec::new();
     // The directory's own name may be overridden, and then what is in it.
     let names_directory = |path: &KeyPath| path.to_string() == "agents_dir";
-    problems.extend(override_where(&mut document, sources, &schema, names_directory));
+    problems.extend(override_where(
+        &mut document,
+        sources,
+        &schema,
+        names_directory,
+    ));
     add_agents_dir(&mut document, &mut problems)?;
     let others = |path: &KeyPath| !names_directory(path);
     problems.extend(override_where(&mut document, sources, &schema, others));
@@ -48,19 +53,29 @@ pub(super) fn load(sources: &Sources) -> Result<Config, ConfigError> {
 
 fn add_agents_dir(document: &mut Document, problems: &mut Vec<Problem>) -> Result<(), ConfigError> {
     let key = KeyPath::from(["agents_dir"]);
-    let Some(directory) = document.get(&key).and_then(Value::as_str).map(str::to_owned) else {
+    let Some(directory) = document
+        .get(&key)
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+    else {
         return Ok(());
     };
     let files = match toml_files(Path::new(&directory)) {
         Ok(files) => files,
         Err(error) => {
             let title = format!("`agents_dir`: directory `{directory}` could not be read: {error}");
-            problems.push(Problem::value(key, title).help("paths are relative to the working directory"));
+            problems.push(
+                Problem::value(key, title).help("paths are relative to the working directory"),
+            );
             return Ok(());
         }
     };
     for path in files {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let shown = path.display().to_string();
         let at = KeyPath::from(["agents"]).join(&name);
         if document.get(&at).is_some() {
@@ -88,7 +103,10 @@ fn toml_files(directory: &Path) -> std::io::Result<Vec<std::path::PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
             files.push(path);
         }
     }

@@ -1,7 +1,10 @@
 //! The known word that somebody probably meant.
 
 /// The candidate nearest to `word`, if one is near enough to be meant.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     const SIMILAR_MIN: f64 = 0.75;
     candidates
         .into_iter()

@@ -97,7 +97,8 @@ impl ConfigError {
             let texts: Vec<String> = places
                 .iter()
                 .map(|(message, span)| {
-                    let title = Level::ERROR.primary_title(format!("`{path}` is not TOML: {message}"));
+                    let title =
+                        Level::ERROR.primary_title(format!("`{path}` is not TOML: {message}"));
                     let mark = AnnotationKind::Primary.span(first_line(text, span.clone()));
                     // What cannot be parsed cannot be searched for secrets: lines that may hold
                     // one are named, not shown.
@@ -201,5 +202,9 @@ fn plain_line(text: &str, at: usize) -> Result<(), usize> {
     let before = text.get(..at).unwrap_or(text);
     let number = before.matches('\n').count() + 1;
     let line = text.lines().nth(number - 1).unwrap_or_default();
-    if names_secret(line) { Err(number) } else { Ok(()) }
+    if names_secret(line) {
+        Err(number)
+    } else {
+        Ok(())
+    }
 }

@@ -17,8 +17,16 @@ pub(crate) fn check(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     node::check(config, &mut problems);
     for (name, provider) in &config.providers {
-        let used = config.agents.values().any(|agent| provider_of(&agent.model) == name);
-        provider::check(&KeyPath::from(["providers"]).join(name), provider, used, &mut problems);
+        let used = config
+            .agents
+            .values()
+            .any(|agent| provider_of(&agent.model) == name);
+        provider::check(
+            &KeyPath::from(["providers"]).join(name),
+            provider,
+            used,
+            &mut problems,
+        );
     }
     if config.agents.is_empty() {
         problems.push(
@@ -34,23 +42,29 @@ pub(crate) fn check(config: &Config) -> Vec<Problem> {
 
 /// The provider part of `provider/model`.
 pub(crate) fn provider_of(model: &str) -> &str {
-    model.split_once('/').map_or(model, |(provider, _)| provider)
+    model
+        .split_once('/')
+        .map_or(model, |(provider, _)| provider)
 }
 
 /// 1 to `chars_max` of `[A-Za-z0-9_-]`.
 fn is_plain_name(text: &str, chars_max: usize) -> bool {
     !text.is_empty()
         && text.len() <= chars_max
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 /// A secret that must be there when the node starts.
 fn readable(path: &KeyPath, secret: &Secret, problems: &mut Vec<Problem>) {
     if let Err(error) = secret.read() {
-        problems.push(Problem::value(path.clone(), format!("`{path}`: {error}")).help(match secret {
-            Secret::Env(name) => format!("set it: export {name}=..."),
-            Secret::File(_) => "write the secret into the file".to_owned(),
-        }));
+        problems.push(
+            Problem::value(path.clone(), format!("`{path}`: {error}")).help(match secret {
+                Secret::Env(name) => format!("set it: export {name}=..."),
+                Secret::File(_) => "write the secret into the file".to_owned(),
+            }),
+        );
     }
 }
 

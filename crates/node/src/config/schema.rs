@@ -23,7 +23,9 @@ pub(crate) fn schema_at<'a>(schema: &'a Value, path: &KeyPath) -> Option<&'a Val
         if let Some(property) = schema.get("properties").and_then(|all| all.get(key)) {
             return Some(property);
         }
-        let others = schema.get("additionalProperties").or_else(|| schema.get("items"))?;
+        let others = schema
+            .get("additionalProperties")
+            .or_else(|| schema.get("items"))?;
         others.is_object().then_some(others)
     })
 }
@@ -71,16 +73,32 @@ fn choice_to_enum(object: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = object.get("oneOf") else {
         return;
     };
-    let constants: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
+    let constants: Option<Vec<Value>> = choices
+        .iter()
+        .map(|choice| choice.get("const").cloned())
+        .collect();
     let Some(constants) = constants else {
         return;
     };
-    let text = |choice: &Value, key: &str| choice.get(key).and_then(Value::as_str).map(str::to_owned);
+    let text =
+        |choice: &Value, key: &str| choice.get(key).and_then(Value::as_str).map(str::to_owned);
     let lines: Vec<String> = choices
         .iter()
-        .filter_map(|choice| Some(format!("{}: {}", text(choice, "const")?, text(choice, "description")?)))
+        .filter_map(|choice| {
+            Some(format!(
+                "{}: {}",
+                text(choice, "const")?,
+                text(choice, "description")?
+            ))
+        })
         .collect();
-    let mut description = vec![object.get("description").and_then(Value::as_str).unwrap_or("").to_owned()];
+    let mut description = vec![
+        object
+            .get("description")
+            .and_then(Value::as_str)
+            .unwrap_or("")
+            .to_owned(),
+    ];
     description.extend(lines);
     description.retain(|line| !line.is_empty());
     object.remove("oneOf");

@@ -10,8 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// What a secret option accepts, in words.
-pub(crate) const SECRET_RULE: &str =
-    "`env:NAME` (an environment variable) or `file:PATH` (a file)";
+pub(crate) const SECRET_RULE: &str = "`env:NAME` (an environment variable) or `file:PATH` (a file)";
 
 /// Where a secret is: `env:NAME` or `file:PATH`. Printing it prints the place.
 #[derive(Debug, Clone, PartialEq, Eq)]

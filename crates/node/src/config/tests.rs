@@ -93,13 +93,20 @@ fn a_syntax_error_beside_a_secret_does_not_repeat_it() {
 
 #[test]
 fn environment_and_arguments_replace_the_file_in_this_order() {
-    let text = format!("[store]\npath = \"file\"\n[node]\nname = \"file\"\nlisten = \"127.0.0.1:1\"\n{SMALL}");
+    let text = format!(
+        "[store]\npath = \"file\"\n[node]\nname = \"file\"\nlisten = \"127.0.0.1:1\"\n{SMALL}"
+    );
     let environment = [
         ("STEADFAST__STORE__PATH", "environment"),
         ("STEADFAST__NODE__NAME", "environment"),
         ("STEADFAST_URL", "http://ignored"),
     ];
-    let config = load(&text, &environment, &["store.path=7", "agents.a.max_steps=3"]).unwrap();
+    let config = load(
+        &text,
+        &environment,
+        &["store.path=7", "agents.a.max_steps=3"],
+    )
+    .unwrap();
     assert_eq!(config.store.path, PathBuf::from("7"));
     assert_eq!(config.node.name.as_deref(), Some("environment"));
     assert_eq!(config.node.listen, "127.0.0.1:1");
@@ -124,24 +131,41 @@ fn a_wrong_override_names_its_source() {
 #[test]
 fn a_directory_holds_one_agent_a_file() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("b.toml"), "model = \"p/m\"\nmax_steps = 9\n").unwrap();
+    std::fs::write(
+        directory.path().join("b.toml"),
+        "model = \"p/m\"\nmax_steps = 9\n",
+    )
+    .unwrap();
     let text = format!("agents_dir = \"{}\"\n{SMALL}", directory.path().display());
     let variable = ("STEADFAST__AGENTS__B__QUEUE_MAX", "5");
     let config = load(&text, &[variable], &[]).unwrap();
-    assert_eq!((config.agents["b"].max_steps, config.agents["b"].queue_max), (9, 5));
+    assert_eq!(
+        (config.agents["b"].max_steps, config.agents["b"].queue_max),
+        (9, 5)
+    );
 
     std::fs::write(directory.path().join("a.toml"), "model = \"p/m\"\n").unwrap();
     let error = load(&text, &[], &[]).unwrap_err();
-    assert!(error.to_string().contains("agent `a` is configured twice"), "{error}");
+    assert!(
+        error.to_string().contains("agent `a` is configured twice"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_key_is_needed_only_of_a_provider_that_is_asked() {
     let provider = "[providers.real]\nkind = \"anthropic\"\napi_key = \"env:STEADFAST_TEST_NO_SUCH_VARIABLE\"\n";
     assert!(load(&format!("{provider}{SMALL}"), &[], &[]).is_ok());
-    let used = load(&format!("{provider}{SMALL}"), &[], &["agents.a.model=real/m"]);
+    let used = load(
+        &format!("{provider}{SMALL}"),
+        &[],
+        &["agents.a.model=real/m"],
+    );
     let error = used.unwrap_err().to_string();
-    assert!(error.contains("environment variable `STEADFAST_TEST_NO_SUCH_VARIABLE` is not set"), "{error}");
+    assert!(
+        error.contains("environment variable `STEADFAST_TEST_NO_SUCH_VARIABLE` is not set"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -194,7 +218,9 @@ mod example {
                 missing.push(at);
                 continue;
             }
-            if let Some(default) = option.get("default").filter(|default| !default.is_array() && !default.is_object())
+            if let Some(default) = option
+                .get("default")
+                .filter(|default| !default.is_array() && !default.is_object())
                 && !shown.iter().any(|value| same(value, default))
             {
                 missing.push(format!("{at} = {default}"));
@@ -202,7 +228,10 @@ mod example {
             walk(option, &shown, &at, missing);
         }
         let many = [&schema["additionalProperties"], &schema["items"]];
-        for inner in many.into_iter().filter(|inner| inner["properties"].is_object()) {
+        for inner in many
+            .into_iter()
+            .filter(|inner| inner["properties"].is_object())
+        {
             let values: Vec<&Value> = values.iter().flat_map(|value| children(value)).collect();
             walk(inner, &values, &format!("{path}.*"), missing);
         }

@@ -13,9 +13,11 @@ pub(crate) fn key(path: &KeyPath) -> Option<&'static str> {
         ["agents", _, "builtins" | "permission_mode"] => FOREIGN,
         ["agents", _, "mcp"] => "wrap the server's tools as HTTP or command tools",
         ["agents", _, "workspace"] => "give the agent HTTP or command tools that work on files",
-        ["agents", _, "documents" | "doc_tools" | "prompt_docs" | "chat_docs"] => {
-            "keep such state behind an HTTP or command tool"
-        }
+        [
+            "agents",
+            _,
+            "documents" | "doc_tools" | "prompt_docs" | "chat_docs",
+        ] => "keep such state behind an HTTP or command tool",
         ["agents", _, "context_url"] | ["agents", _, "tools", _, "context_schema"] => {
             "tools get the message's `metadata`; it is stored, so it must not hold secrets"
         }
@@ -31,7 +33,9 @@ pub(crate) fn value(path: &KeyPath, word: &str) -> Option<&'static str> {
     let keys: Vec<&str> = path.0.iter().map(String::as_str).collect();
     match (keys.as_slice(), word) {
         (["store", "kind"], "nats") => Some(ONE_NODE),
-        (["agents", _, "harness"], "claude-code" | "codex" | "opencode" | "pi" | "acp") => Some(FOREIGN),
+        (["agents", _, "harness"], "claude-code" | "codex" | "opencode" | "pi" | "acp") => {
+            Some(FOREIGN)
+        }
         _ => None,
     }
 }

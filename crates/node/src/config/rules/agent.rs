@@ -9,7 +9,12 @@ use crate::config::key_path::KeyPath;
 use crate::config::nearest::nearest;
 use crate::config::problem::Problem;
 
-pub(super) fn check(config: &Config, name: &str, agent: &AgentOptions, problems: &mut Vec<Problem>) {
+pub(super) fn check(
+    config: &Config,
+    name: &str,
+    agent: &AgentOptions,
+    problems: &mut Vec<Problem>,
+) {
     let path = KeyPath::from(["agents"]).join(name);
     if !is_plain_name(name, 64) {
         let title = format!("`{path}`: an agent's name is 1 to 64 of [A-Za-z0-9_-]");
@@ -30,7 +35,10 @@ pub(super) fn check(config: &Config, name: &str, agent: &AgentOptions, problems:
     for (position, options) in agent.tools.iter().enumerate() {
         let at = path.join("tools").join(position);
         if !names.insert(options.name.as_str()) {
-            let title = format!("`{at}.name`: agent `{name}` has two tools `{}`", options.name);
+            let title = format!(
+                "`{at}.name`: agent `{name}` has two tools `{}`",
+                options.name
+            );
             problems.push(Problem::value(at.join("name"), title).label("the second one"));
         }
         tool::check(&at, options, problems);

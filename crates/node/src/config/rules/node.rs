@@ -33,14 +33,17 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
     if let Err(error) = EnvFilter::builder().parse(&config.telemetry.log) {
         let path = KeyPath::from(["telemetry", "log"]);
         let title = format!("`{path}`: {error}");
-        problems.push(Problem::value(path, title).help("for example: info,steadfast_runtime=debug"));
+        problems
+            .push(Problem::value(path, title).help("for example: info,steadfast_runtime=debug"));
     }
     if let Some(endpoint) = &config.telemetry.otlp_endpoint {
         let path = KeyPath::from(["telemetry", "otlp_endpoint"]);
         http_url(&path, endpoint, problems);
         if endpoint.starts_with("https://") {
             let title = format!("`{path}`: traces are exported without TLS in this build");
-            problems.push(Problem::value(path, title).help("run a collector on this host and use http://"));
+            problems.push(
+                Problem::value(path, title).help("run a collector on this host and use http://"),
+            );
         }
     }
 }
@@ -48,13 +51,16 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
 fn listen(config: &Config, problems: &mut Vec<Problem>) {
     let path = KeyPath::from(["node", "listen"]);
     let Ok(address) = config.node.listen.parse::<SocketAddr>() else {
-        let title = format!("`{path}`: expected an IP address and a port, such as \"127.0.0.1:7070\"");
+        let title =
+            format!("`{path}`: expected an IP address and a port, such as \"127.0.0.1:7070\"");
         let label = format!("found \"{}\"", config.node.listen);
         problems.push(Problem::value(path, title).label(label));
         return;
     };
     if !address.ip().is_loopback() && config.api.keys.is_empty() {
-        let title = format!("`{path}`: without API keys anybody who reaches {address} could run your agents");
+        let title = format!(
+            "`{path}`: without API keys anybody who reaches {address} could run your agents"
+        );
         problems.push(
             Problem::value(path, title)
                 .label("not a loopback address")

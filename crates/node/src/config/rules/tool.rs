@@ -16,7 +16,9 @@ pub(super) fn check(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Probl
     if tool.approval_expires_after.is_some() && tool.approval != ApprovalKind::UserApproval {
         let at = path.join("approval_expires_after");
         let title = format!("`{at}`: no approval is asked for");
-        problems.push(Problem::key(at, title).help("add approval = \"user-approval\", or leave it out"));
+        problems.push(
+            Problem::key(at, title).help("add approval = \"user-approval\", or leave it out"),
+        );
     }
     schemas(path, tool, problems);
 }
@@ -26,7 +28,11 @@ fn executor(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
         + usize::from(tool.command.is_some())
         + usize::from(tool.client);
     if count != 1 {
-        let what = if count == 0 { "nothing runs it" } else { "more than one thing runs it" };
+        let what = if count == 0 {
+            "nothing runs it"
+        } else {
+            "more than one thing runs it"
+        };
         let title = format!("`{path}`: tool `{}`: {what}", tool.name);
         problems.push(
             Problem::key(path.clone(), title)
@@ -42,7 +48,11 @@ fn executor(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
     }
     if let Some(command) = &tool.command {
         for (name, value) in &command.env {
-            text_or_secret(&path.join("command").join("env").join(name), value, problems);
+            text_or_secret(
+                &path.join("command").join("env").join(name),
+                value,
+                problems,
+            );
         }
     }
 }
