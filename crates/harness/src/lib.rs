@@ -14,4 +14,7 @@ pub mod request;
 
 pub mod native;
 
+pub mod scripted;
+
 mod failure;
+mod reply;
