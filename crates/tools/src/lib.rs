@@ -11,5 +11,7 @@
 //! session but what its [`Job`](worker::Job) holds; repeat a call by itself.
 #![warn(missing_docs)]
 
+mod cut;
+pub mod schema;
 pub mod spec;
 pub mod worker;
