@@ -11,7 +11,14 @@
 //! session but what its [`Job`](worker::Job) holds; repeat a call by itself.
 #![warn(missing_docs)]
 
+pub mod approval;
+pub mod catalog;
 mod cut;
+pub mod definition;
+pub mod filter;
+pub mod function;
 pub mod schema;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 pub mod worker;

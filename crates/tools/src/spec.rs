@@ -26,8 +26,12 @@ pub struct ToolSpec {
     pub check: bool,
     /// What happens with a call in doubt.
     pub in_doubt: InDoubtPolicy,
-    /// Who must agree.
+    /// Who must agree; a policy over the input takes its place when the tool has one.
     pub approval: Approval,
+    /// How long a person may take to agree, in milliseconds; after that the call counts as denied.
+    /// `None`: any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_expires_ms: Option<u64>,
     /// No other call of the session runs beside it.
     pub exclusive: bool,
     /// From the start of an attempt until its outcome, in milliseconds. Default 600,000.
@@ -36,6 +40,48 @@ pub struct ToolSpec {
     pub attempts_max: u32,
     /// Calls that run at the same time on this node, over all sessions. Default 64.
     pub concurrency_max: u32,
+}
+
+impl ToolSpec {
+    /// Default of [`ToolSpec::deadline_ms`].
+    pub const DEADLINE_MS: u64 = 600_000;
+    /// Default of [`ToolSpec::attempts_max`] of a tool that may be repeated.
+    pub const ATTEMPTS_MAX: u32 = 5;
+    /// Default of [`ToolSpec::concurrency_max`].
+    pub const CONCURRENCY_MAX: u32 = 64;
+
+    /// A function that runs here, must not be repeated and needs nobody's agreement.
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            input_schema,
+            output_schema: None,
+            kind: ToolKind::Function,
+            place: Place::Local,
+            replay: ReplayRule::Never,
+            check: false,
+            in_doubt: InDoubtPolicy::TellModel,
+            approval: Approval::NotApplicable,
+            approval_expires_ms: None,
+            exclusive: false,
+            deadline_ms: Self::DEADLINE_MS,
+            attempts_max: 1,
+            concurrency_max: Self::CONCURRENCY_MAX,
+        }
+    }
+
+    /// The default of [`ToolSpec::attempts_max`] for a rule.
+    pub fn attempts_max_of(rule: ReplayRule) -> u32 {
+        match rule {
+            ReplayRule::Safe | ReplayRule::Keyed => Self::ATTEMPTS_MAX,
+            ReplayRule::Never => 1,
+        }
+    }
 }
 
 /// Who defines and who runs a tool.

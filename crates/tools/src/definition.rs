@@ -1,0 +1,212 @@
+//! A tool on its way into a catalog: its specification, what runs it, what decides over it.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use steadfast_core::content::ToolOutput;
+use steadfast_core::input::{CheckAnswer, InDoubtPolicy, Place, ReplayRule};
+
+use crate::approval::ApprovalPolicy;
+use crate::function::{Handler, ToolCall};
+use crate::spec::{Approval, ToolKind, ToolSpec};
+use crate::worker::ToolWorker;
+
+/// What the model sees of an output.
+pub(crate) type ModelView = Arc<dyn Fn(&ToolOutput) -> ToolOutput + Send + Sync>;
+
+/// A check written in Rust.
+pub(crate) type CheckHandler =
+    Arc<dyn Fn(Value, ToolCall) -> BoxFuture<'static, CheckAnswer> + Send + Sync>;
+
+/// What runs a tool.
+#[derive(Clone)]
+pub(crate) enum Runner {
+    Function(Handler),
+    Worker(Arc<dyn ToolWorker>),
+    /// The client does.
+    Client,
+}
+
+/// A tool before it stands in a catalog. Unless told otherwise it must not be repeated, needs
+/// nobody's agreement and has ten minutes.
+#[derive(Clone)]
+pub struct ToolDefinition {
+    pub(crate) spec: ToolSpec,
+    /// `None`: the default of the rule.
+    pub(crate) attempts_max: Option<u32>,
+    pub(crate) runner: Runner,
+    pub(crate) policy: Option<ApprovalPolicy>,
+    pub(crate) model_view: Option<ModelView>,
+    pub(crate) check: Option<CheckHandler>,
+}
+
+impl ToolDefinition {
+    pub(crate) fn new(spec: ToolSpec, runner: Runner) -> Self {
+        Self {
+            spec,
+            attempts_max: None,
+            runner,
+            policy: None,
+            model_view: None,
+            check: None,
+        }
+    }
+
+    /// A tool that a worker runs, with everything said in the specification.
+    pub fn with_worker(spec: ToolSpec, worker: Arc<dyn ToolWorker>) -> Self {
+        let attempts_max = Some(spec.attempts_max);
+        Self {
+            attempts_max,
+            ..Self::new(spec, Runner::Worker(worker))
+        }
+    }
+
+    /// A tool that the client runs: the turn waits until the result is sent.
+    pub fn client_side(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        let mut spec = ToolSpec::new(name, description, input_schema);
+        spec.kind = ToolKind::ClientSide;
+        spec.place = Place::Client;
+        Self::new(spec, Runner::Client)
+    }
+
+    /// It may run again: it changes nothing, or what it does twice is as done once.
+    #[must_use]
+    pub fn safe(self) -> Self {
+        self.replay(ReplayRule::Safe)
+    }
+
+    /// It may run again under the same key, by which it dedupes, also while the first still runs.
+    #[must_use]
+    pub fn keyed(self) -> Self {
+        self.replay(ReplayRule::Keyed)
+    }
+
+    /// What may be done with a call whose outcome was lost. Default: `never`.
+    #[must_use]
+    pub fn replay(mut self, rule: ReplayRule) -> Self {
+        self.spec.replay = rule;
+        self
+    }
+
+    /// Asks whether a call happened, of a tool that must not be repeated. The closure is given the
+    /// call's input and answers from what the outside knows under [`ToolCall::key`]; once it
+    /// answered [`CheckAnswer::NotDone`], the tool must refuse that key under a lower epoch.
+    #[must_use]
+    pub fn check<I, F, Fut>(mut self, check: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        F: Fn(I, ToolCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = CheckAnswer> + Send + 'static,
+    {
+        self.spec.check = true;
+        self.check = Some(Arc::new(move |input, call| {
+            match serde_json::from_value(input) {
+                Ok(input) => check(input, call).boxed(),
+                Err(error) => {
+                    tracing::warn!(%error, "a recorded input no longer fits its tool's type");
+                    std::future::ready(CheckAnswer::Unknown).boxed()
+                }
+            }
+        }));
+        self
+    }
+
+    /// What happens with a call in doubt. Default: the model is told.
+    #[must_use]
+    pub fn in_doubt(mut self, policy: InDoubtPolicy) -> Self {
+        self.spec.in_doubt = policy;
+        self
+    }
+
+    /// Who must agree to each call.
+    #[must_use]
+    pub fn approval(mut self, approval: Approval) -> Self {
+        self.spec.approval = approval;
+        self
+    }
+
+    /// Who must agree, decided over the input.
+    #[must_use]
+    pub fn approval_policy(
+        mut self,
+        decide: impl Fn(&Value) -> Approval + Send + Sync + 'static,
+    ) -> Self {
+        self.policy = Some(ApprovalPolicy::new(decide));
+        self
+    }
+
+    /// How long a person may take to agree. Default: any time.
+    #[must_use]
+    pub fn approval_expires(mut self, after: Duration) -> Self {
+        self.spec.approval_expires_ms = Some(whole_ms(after));
+        self
+    }
+
+    /// No other call of the session runs beside it.
+    #[must_use]
+    pub fn exclusive(mut self) -> Self {
+        self.spec.exclusive = true;
+        self
+    }
+
+    /// How long one attempt may take. Default: ten minutes.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.spec.deadline_ms = whole_ms(deadline);
+        self
+    }
+
+    /// Attempts of a call that may be repeated. Default: 5.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts_max: u32) -> Self {
+        self.attempts_max = Some(attempts_max);
+        self
+    }
+
+    /// Calls that run at the same time on one node, over all sessions. Default: 64.
+    #[must_use]
+    pub fn concurrency_max(mut self, concurrency_max: u32) -> Self {
+        self.spec.concurrency_max = concurrency_max;
+        self
+    }
+
+    /// JSON Schema 2020-12 of its JSON result. A result that does not fit is an error of a `safe`
+    /// tool; of others, which did run, it is kept and told with a note.
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.spec.output_schema = Some(schema);
+        self
+    }
+
+    /// What the model sees of a result that is no error; the client sees the result itself.
+    #[must_use]
+    pub fn to_model_output(
+        mut self,
+        view: impl Fn(&ToolOutput) -> ToolOutput + Send + Sync + 'static,
+    ) -> Self {
+        self.model_view = Some(Arc::new(view));
+        self
+    }
+}
+
+impl fmt::Debug for ToolDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolDefinition")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
