@@ -3,7 +3,7 @@
 use crate::call::{Call, CallState};
 use crate::content::{CallOutput, Stored, ToolOutput};
 use crate::event::{Event, Settlement};
-use crate::id::CallId;
+use crate::id::{CallId, Timestamp};
 use crate::input::Place;
 use crate::limits::{APPROVALS_KEPT_MAX, DETAIL_BYTES_MAX, IN_DOUBT_KEPT_MAX};
 use crate::session::{Session, TurnPhase};
@@ -39,14 +39,15 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
             );
         }
         Event::JobQueued { call, attempt } => {
-            if let Some(CallState::Started { deadline, .. }) = session.call(*call).map(|c| &c.state)
-            {
-                let state = CallState::Queued {
+            let deadline = deadline(session, *call).unwrap_or(session.at);
+            to(
+                session,
+                *call,
+                CallState::Queued {
                     attempt: *attempt,
-                    deadline: *deadline,
-                };
-                to(session, *call, state);
-            }
+                    deadline,
+                },
+            );
         }
         Event::CallRuleTightened { call, rule } => {
             with(session, *call, |call| {
@@ -59,18 +60,7 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
             retry_at,
             ..
         } => {
-            let deadline = match session.call(*call).map(|call| &call.state) {
-                Some(CallState::Started { deadline, .. } | CallState::Queued { deadline, .. }) => {
-                    *deadline
-                }
-                _ => *retry_at,
-            };
-            let state = CallState::Backoff {
-                attempt: *attempt,
-                retry_at: *retry_at,
-                deadline,
-            };
-            to(session, *call, state);
+            retry_scheduled(session, *call, *attempt, *retry_at);
         }
         Event::CheckRequested { call, attempt } => {
             to(session, *call, CallState::Checking { attempt: *attempt });
@@ -86,6 +76,35 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
         Event::CallResolved { call, output } => resolved(session, *call, output),
         _ => {}
     }
+}
+
+/// When the outcome of the running attempt must be there.
+fn deadline(session: &Session, id: CallId) -> Option<Timestamp> {
+    match session.call(id)?.state {
+        CallState::Started { deadline, .. }
+        | CallState::Queued { deadline, .. }
+        | CallState::Backoff { deadline, .. } => Some(deadline),
+        CallState::Proposed
+        | CallState::AwaitingApproval { .. }
+        | CallState::AwaitingSlot
+        | CallState::AwaitingClient
+        | CallState::Checking { .. }
+        | CallState::InDoubt
+        | CallState::Settled { .. } => None,
+    }
+}
+
+fn retry_scheduled(session: &mut Session, id: CallId, attempt: u32, retry_at: Timestamp) {
+    let deadline = deadline(session, id).unwrap_or(retry_at);
+    to(
+        session,
+        id,
+        CallState::Backoff {
+            attempt,
+            retry_at,
+            deadline,
+        },
+    );
 }
 
 fn with(session: &mut Session, id: CallId, change: impl FnOnce(&mut Call)) {
