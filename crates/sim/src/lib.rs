@@ -1,1 +1,10 @@
-//! Finds bugs: exhaustive explorer and seeded simulator over the real core and driver.
+//! Finds bugs before users do.
+//!
+//! ```text
+//!  explore:  the real core in a tiny world, every interleaving, states kept as hashes
+//! ```
+//!
+//! Must: give the same answer on every run; find each bug of [`explore::mutant::Mutant`] when it is
+//! put back. Must never: be part of the product.
+
+pub mod explore;
