@@ -14,7 +14,7 @@ pub struct ActiveEntry {
     pub session: SessionKey,
     /// When it was written.
     pub at: Timestamp,
-    /// Version of the entry, for [`ActiveIndex::remove`].
+    /// Version of the entry, for [`ActiveIndex::remove`]; rises with each `add`, not by one.
     pub version: u64,
 }
 
@@ -24,9 +24,11 @@ pub struct ActiveEntry {
 /// after that answer: a store with one ordered writer need not sync for it. An owner adds its entry
 /// before it appends `Activated` and removes it only after its `Released` is committed. So every
 /// session whose owner died is in it; an entry too many costs one look.
+///
+/// `nodes` and `entries` never miss an entry whose `add` was acknowledged before the call.
 #[async_trait]
 pub trait ActiveIndex: Send + Sync {
-    /// Writes an entry; gives its version.
+    /// Writes an entry, or writes it anew; gives its version.
     async fn add(
         &self,
         node: &NodeId,

@@ -11,7 +11,8 @@ use crate::error::{ReadError, WriteError};
 ///
 /// `put` answers `Ok` only when the blob is as durable as the log: it is called before the event
 /// that names the blob is appended. Putting the same bytes again is harmless. `get` checks the hash
-/// and gives `None` only if the blob was never put or its session was deleted.
+/// (other bytes are [`ReadError::Corrupt`]) and gives `None` only if the blob was never put into
+/// this session or its session was deleted; what was acknowledged before the call is never missed.
 #[async_trait]
 pub trait Blobs: Send + Sync {
     /// Writes a blob.

@@ -57,14 +57,26 @@ pub struct DirectoryQuery {
     pub limit: usize,
 }
 
-/// The directory: eventual, rebuilt from the log at any time, never an authority.
+impl DirectoryQuery {
+    /// Whether an entry is asked for, apart from its place in the order.
+    pub fn accepts(&self, entry: &DirectoryEntry) -> bool {
+        self.agent
+            .as_ref()
+            .is_none_or(|agent| *agent == entry.agent)
+            && self.status.is_none_or(|status| status == entry.status)
+            && self.tag.as_ref().is_none_or(|tag| entry.tags.contains(tag))
+    }
+}
+
+/// The directory: rebuilt from the log at any time, never an authority. A list may be behind what
+/// was acknowledged, but comes to show it.
 #[async_trait]
 pub trait Directory: Send + Sync {
-    /// Writes an entry unless one of a higher `seq` stands there. May be acknowledged before it is
-    /// durable.
+    /// Writes an entry unless one of a higher `seq` stands there; one of the same `seq` is replaced.
+    /// May be acknowledged before it is durable.
     async fn put(&self, session: &SessionKey, entry: DirectoryEntry) -> Result<(), WriteError>;
 
-    /// Removes an entry.
+    /// Removes an entry. Repeating it is harmless.
     async fn remove(&self, session: &SessionKey) -> Result<(), WriteError>;
 
     /// Lists a tenant's sessions by id.

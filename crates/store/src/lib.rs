@@ -13,13 +13,17 @@
 
 pub mod active;
 pub mod blobs;
+pub mod clock;
 pub mod directory;
 pub mod error;
 pub mod live;
+pub mod local;
 pub mod log;
 pub mod mailbox;
+pub mod memory;
 pub mod snapshots;
 mod stores;
+pub mod suite;
 pub mod timers;
 
 pub use stores::{Guarantee, Stores};

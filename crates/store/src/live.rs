@@ -21,7 +21,8 @@ pub enum LiveSignal {
     Lost,
 }
 
-/// Live frames: not stored, in order, at most once.
+/// Live frames: not stored, in order, at most once. A follower that is too slow is told so by
+/// [`LiveSignal::Lost`] in the place of what it missed, and receives later frames again.
 #[async_trait]
 pub trait Live: Send + Sync {
     /// Sends a frame to all present followers; never waits.

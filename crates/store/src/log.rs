@@ -25,7 +25,7 @@ impl Tail {
 pub struct Append {
     /// The encoded Record.
     pub bytes: Bytes,
-    /// Hash of the bytes: names this very append, also when it is sent again.
+    /// Hash of the bytes: names this append within its session, also when it is sent again.
     pub hash: RecordHash,
     /// Number of its first event.
     pub first_seq: Seq,
@@ -98,13 +98,18 @@ pub enum AppendError {
 ///    `tail` and `read` of any node.
 /// 3. After [`WriteError::Unknown`] the Record may stand in the log now, later, or never. Sending
 ///    the same append again is safe: if the first landed, the second answers `Ok` with its tail or
-///    [`AppendError::Conflict`]; the caller tells the two apart by the hash in `tail`.
-/// 4. `tail` reads what is committed: it never misses a Record whose `append` was acknowledged
+///    [`AppendError::Conflict`]; the caller tells the two apart by the hash in `tail`. It never
+///    stands in the log twice.
+/// 4. [`AppendError::Conflict`] means that this call wrote nothing and never will. An earlier call
+///    with the same append that ended as unknown may still land. While `tail` still equals
+///    `expected`, another append is in flight: its outcome is not known yet, ask again.
+/// 5. `tail` reads what is committed: it never misses a Record whose `append` was acknowledged
 ///    before the call.
-/// 5. `read` gives Records in order without gap, at most `limit`, but may be behind (it may miss
+/// 6. `read` gives Records in order without gap, at most `limit`, but may be behind (it may miss
 ///    the newest); it never gives a Record that is not committed.
-/// 6. `purge` removes Records up to and including a tail; the tail itself stays known, so the fence
-///    of rule 1 holds over a purge.
+/// 7. `purge` removes Records up to and including a tail, but never the session's last Record: it
+///    carries the fence of rule 1.
+/// 8. Sessions share nothing: equal bytes in two sessions are two appends.
 #[async_trait]
 pub trait Log: Send + Sync {
     /// Appends a Record after `expected`; gives the new tail.
@@ -130,6 +135,6 @@ pub trait Log: Send + Sync {
     /// Record: it says when to look, not what is there. The first signal comes at once.
     async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError>;
 
-    /// Removes Records up to and including `through`.
+    /// Removes Records up to and including `through`, except the last one. Repeating it is harmless.
     async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError>;
 }

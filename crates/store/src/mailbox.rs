@@ -12,7 +12,13 @@ use crate::error::{ReadError, WriteError};
 /// Letters of one lane that may wait for one session.
 pub const LANE_LETTERS_MAX: usize = 1_000;
 
-/// Position of a letter; letters of one session, both lanes, are ordered by it.
+/// A delivery that is neither acknowledged nor given back comes again after about this long.
+pub const DELIVERY_SILENCE: Duration = Duration::from_secs(10);
+/// A delivery is given back for this long at most; longer delays are cut.
+pub const GIVE_BACK_DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// Position of a letter; letters of one session, both lanes, are ordered by it. Never used twice,
+/// also after a letter is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MailSeq(pub u64);
 
@@ -54,7 +60,7 @@ pub struct Delivery {
     pub session: SessionKey,
     /// The newest letter known at this time.
     pub up_to: MailSeq,
-    /// How often this letter was delivered, from 1.
+    /// How often the letter `up_to` was delivered, from 1.
     pub deliveries: u64,
 }
 
@@ -66,11 +72,19 @@ pub struct Delivery {
 ///    its decision and its acknowledgement leaves it: its id is then known to the session.
 /// 3. After [`WriteError::Unknown`] the letter may come now, later, or never.
 /// 4. `pending` never misses a letter acknowledged before the call.
-/// 5. `next` gives each session that has mail to some caller at least once, and again if that
-///    caller neither acknowledges nor gives it back in time. It is a hint: the log is the authority.
+/// 5. `next` gives each letter's session to some caller at least once, and again when that caller
+///    neither acknowledges nor gives it back for [`DELIVERY_SILENCE`]. One delivery may stand for
+///    several letters of its session. A letter newer than every delivery of its session is announced
+///    at once, also while one of them is at large. No session waits for ever because another has
+///    much mail. It is a hint: the log is the authority, and two callers may hold the same session.
+/// 6. `acknowledge` is not fenced: whoever read the letters may remove them, also after the delivery
+///    came again to another.
+/// 7. Only the caller that got a delivery gives it back; of one that was acknowledged or came again
+///    meanwhile it changes nothing that matters.
 #[async_trait]
 pub trait Mailbox: Send + Sync {
-    /// Puts a letter in. `id` names it for people; letters with equal ids are not merged.
+    /// Puts a letter in. `id` names it for people; letters with equal ids are not merged. `Full`
+    /// is answered only when the lane holds [`LANE_LETTERS_MAX`] letters of this session.
     async fn send(
         &self,
         session: &SessionKey,
@@ -90,7 +104,8 @@ pub trait Mailbox: Send + Sync {
     /// Removes the session's letters up to and including `up_to`.
     async fn acknowledge(&self, session: &SessionKey, up_to: MailSeq) -> Result<(), WriteError>;
 
-    /// Waits for a session with mail.
+    /// Waits for a session with mail. Dropped before it answers, it takes nothing that does not
+    /// come again.
     async fn next(&self) -> Result<Delivery, ReadError>;
 
     /// Gives a session's mail back, to be delivered again after `delay`.

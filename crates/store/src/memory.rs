@@ -1,0 +1,55 @@
+//! All ports in memory: for tests, the simulator and examples. Nothing survives the process.
+//!
+//! Deterministic on a paused single-threaded runtime: no clock of its own, no random choice, no
+//! unordered collection, and no task of its own.
+
+mod active;
+mod blobs;
+mod directory;
+mod log;
+mod mailbox;
+mod snapshots;
+mod timers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::local::LocalLive;
+use crate::stores::Stores;
+use crate::{mailbox as mailbox_port, timers as timers_port};
+
+pub use active::MemoryActiveIndex;
+pub use blobs::MemoryBlobs;
+pub use directory::MemoryDirectory;
+pub use log::MemoryLog;
+pub use mailbox::MemoryMailbox;
+pub use snapshots::MemorySnapshots;
+pub use timers::MemoryTimers;
+
+/// A fresh store in memory.
+pub fn stores(clock: Arc<dyn Clock>) -> Stores {
+    stores_with(
+        clock,
+        mailbox_port::DELIVERY_SILENCE,
+        timers_port::TIMER_SILENCE,
+    )
+}
+
+/// A fresh store in memory that repeats what met silence after other delays than usual.
+pub fn stores_with(
+    clock: Arc<dyn Clock>,
+    delivery_silence: Duration,
+    timer_silence: Duration,
+) -> Stores {
+    Stores {
+        log: Arc::new(MemoryLog::default()),
+        mailbox: Arc::new(MemoryMailbox::new(delivery_silence)),
+        timers: Arc::new(MemoryTimers::new(clock, timer_silence)),
+        active: Arc::new(MemoryActiveIndex::default()),
+        directory: Arc::new(MemoryDirectory::default()),
+        blobs: Arc::new(MemoryBlobs::default()),
+        snapshots: Arc::new(MemorySnapshots::default()),
+        live: Arc::new(LocalLive::default()),
+    }
+}
