@@ -17,6 +17,7 @@
 )]
 
 pub mod client;
+pub mod crash_log;
 pub mod events;
 pub mod http_server;
 pub mod ledger;
