@@ -13,6 +13,7 @@ use steadfast_core::input::RuleToday;
 use tokio::sync::Semaphore;
 
 pub use builder::{CatalogBuilder, CatalogError};
+pub(crate) use finish::add_note;
 
 use crate::approval::ApprovalPolicy;
 use crate::filter::{FilterError, ToolFilter};

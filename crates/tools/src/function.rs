@@ -37,6 +37,7 @@ use steadfast_core::content::ToolOutput;
 
 pub use call::ToolCall;
 pub use failure::ToolFailure;
+pub(crate) use failure::with_sources;
 pub use output::Json;
 pub(crate) use worker::FunctionWorker;
 

@@ -11,12 +11,15 @@
 //! session but what its [`Job`](worker::Job) holds; repeat a call by itself.
 #![warn(missing_docs)]
 
+mod answer;
 pub mod approval;
 pub mod catalog;
 mod cut;
 pub mod definition;
 pub mod filter;
 pub mod function;
+pub mod http;
+mod received;
 pub mod schema;
 pub mod spec;
 #[cfg(test)]
