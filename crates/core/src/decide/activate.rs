@@ -13,6 +13,7 @@ use crate::texts;
 
 pub(super) fn decide(draft: &mut Draft, activate: &Activate) {
     let crashed = !draft.session.is_unowned() && runs_locally(&draft.session);
+    let held = is_held(&draft.session);
     draft.emit(Event::Activated {
         node: activate.node.clone(),
         epoch: draft.session.epoch.next().max(activate.epoch_min),
@@ -23,8 +24,15 @@ pub(super) fn decide(draft: &mut Draft, activate: &Activate) {
     }
     for call in open_calls(&draft.session) {
         let today = activate.open_calls.iter().find(|(id, _)| *id == call.id);
-        recover(draft, &call, today.map(|(_, today)| *today));
+        recover(draft, &call, today.map(|(_, today)| *today), held);
     }
+}
+
+fn is_held(session: &Session) -> bool {
+    session
+        .turn
+        .as_ref()
+        .is_some_and(|turn| turn.hold_until.is_some())
 }
 
 /// Work that died with its owner. A model call never counts: it cannot take a node down.
@@ -36,10 +44,9 @@ fn runs_locally(session: &Session) -> bool {
                 CallState::Started { .. } | CallState::Checking { .. }
             )
     };
-    session
-        .turn
-        .as_ref()
-        .is_some_and(|turn| turn.calls.iter().any(local))
+    // A held turn runs nothing, so whatever took the node down, it was not this turn.
+    let turn = session.turn.as_ref().filter(|_| !is_held(session));
+    turn.is_some_and(|turn| turn.calls.iter().any(local))
 }
 
 fn open_calls(session: &Session) -> Vec<Call> {
@@ -83,7 +90,7 @@ fn hold(session: &Session, turn: TurnId, in_row: u32, now: Timestamp) -> Option<
     Some(now.plus_ms(jitter(&session.key, &(turn, in_row), wait_ms)))
 }
 
-fn recover(draft: &mut Draft, call: &Call, today: Option<RuleToday>) {
+fn recover(draft: &mut Draft, call: &Call, today: Option<RuleToday>, held: bool) {
     let Some(today) = today else {
         return without_tool(draft, call);
     };
@@ -100,7 +107,10 @@ fn recover(draft: &mut Draft, call: &Call, today: Option<RuleToday>) {
             Place::Local,
             ReplayRule::Safe | ReplayRule::Keyed,
         ) => {
-            restart(draft, call.id, attempt + 1, call.triage.deadline_ms);
+            // The attempt that a hold keeps back has not run yet.
+            if !held {
+                restart(draft, call.id, attempt + 1, call.triage.deadline_ms);
+            }
         }
         (CallState::Started { attempt, .. }, Place::Local, ReplayRule::Never) => {
             let has_check = call.triage.has_check && today.has_check;

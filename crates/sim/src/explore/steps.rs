@@ -264,8 +264,9 @@ fn remote(world: &World, next: &mut Next) {
             format!("worker {worker} does job {call}"),
             |world| {
                 world.outside.deliveries.remove(&(worker, call, attempt));
-                let claim = *world.outside.claims.entry(call).or_insert(worker);
-                if claim == worker || world.is(Mutant::JobWithoutClaim) {
+                // A claim belongs to one delivery: the same worker, given the job again, has it not.
+                let claimed = world.outside.claims.insert(call);
+                if claimed || world.is(Mutant::JobWithoutClaim) {
                     take_effect(world, call, u64::MAX);
                     world.mailbox.push(Mail::Answer { call, attempt });
                 }
@@ -503,7 +504,7 @@ fn cancel_job(world: &mut World, index: usize, number: u64) {
         .and_then(|owner| owner.decided.outbox.get(&number))
         .cloned();
     if let Some(Notice::CancelJob { call, .. }) = notice {
-        world.outside.claims.entry(call).or_insert(u8::MAX);
+        world.outside.claims.insert(call);
     }
 }
 

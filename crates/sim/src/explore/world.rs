@@ -68,7 +68,7 @@ pub(super) struct Outside {
     /// Jobs delivered and not acknowledged, by worker.
     pub(super) deliveries: BTreeSet<(u8, CallId, u32)>,
     /// `never` jobs that a worker, or a cancel, has claimed.
-    pub(super) claims: BTreeMap<CallId, u8>,
+    pub(super) claims: BTreeSet<CallId>,
 }
 
 impl World {
