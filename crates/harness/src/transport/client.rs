@@ -1,0 +1,54 @@
+//! The HTTP client.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use reqwest::Client;
+use reqwest::redirect::Policy;
+use rustls::crypto::CryptoProvider;
+use steadfast_core::input::ModelFailure;
+
+use crate::failure;
+
+/// A client that follows no redirects, since a key must not travel, and never retries.
+pub(super) fn client(connect_timeout: Duration) -> Result<Client, reqwest::Error> {
+    if CryptoProvider::get_default().is_none() {
+        // Somebody else may install one in the same moment: any will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    Client::builder()
+        .connect_timeout(connect_timeout)
+        .redirect(Policy::none())
+        .retry(reqwest::retry::never())
+        .user_agent(concat!("steadfast/", env!("CARGO_PKG_VERSION")))
+        .build()
+}
+
+/// The provider was not reached, or the connection broke before it answered.
+pub(super) fn unreachable(error: reqwest::Error) -> ModelFailure {
+    failure::retryable(
+        "unreachable",
+        format!("the provider cannot be reached: {}", chain(error)),
+    )
+}
+
+/// The connection broke within the answer.
+pub(super) fn broken(error: reqwest::Error) -> ModelFailure {
+    failure::broken_stream(format!(
+        "the connection broke within the reply: {}",
+        chain(error)
+    ))
+}
+
+/// An error with its causes, without the address: it may hold a key.
+fn chain(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
