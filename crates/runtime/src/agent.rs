@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
 use steadfast_core::id::AgentName;
 use steadfast_core::input::Policy;
+use steadfast_core::session::Turn;
+use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
+use steadfast_harness::request::ToolDeclaration;
+use steadfast_tools::catalog::Catalog;
+use steadfast_tools::filter::ToolFilter;
 
 /// A configured agent.
 #[derive(Clone)]
@@ -15,21 +19,61 @@ pub struct Agent {
     pub name: AgentName,
     /// `provider/model` as configured, for display.
     pub model: String,
-    /// The provider's own name of the model.
-    pub model_name: String,
-    /// Who is asked.
-    pub provider: Arc<dyn ModelProvider>,
     /// Name of the provider's section, for display.
     pub provider_name: String,
-    /// System instructions.
-    pub instructions: String,
+    /// Who is asked.
+    pub provider: Arc<dyn ModelProvider>,
+    /// How it is asked; [`Agent::offering`] fills in the tools.
+    pub settings: ModelSettings,
     /// Limits.
     pub policy: Policy,
-    /// Output tokens of one model call, at most.
-    pub output_tokens_max: Option<u64>,
-    /// More options of the wire, merged into each request.
-    pub model_options: Value,
+    /// Its tools.
+    pub catalog: Arc<Catalog>,
+    /// Which of them are offered, unless a message narrows it.
+    pub filter: ToolFilter,
 }
 
 /// All agents of a node, by name.
 pub type Agents = Arc<BTreeMap<AgentName, Arc<Agent>>>;
+
+impl Agent {
+    /// The agent with those tools in its settings that its filter offers.
+    #[must_use]
+    pub fn offering(mut self) -> Self {
+        self.settings.tools = Arc::new(declarations(&self.catalog, &self.filter));
+        self
+    }
+
+    /// Which tools are active in a turn.
+    pub fn turn_filter(&self, turn: &Turn) -> ToolFilter {
+        let options = &turn.options;
+        if options.active_tools.is_none() && options.inactive_tools.is_none() {
+            return self.filter.clone();
+        }
+        let message = ToolFilter::new(
+            options.active_tools.as_deref(),
+            options.inactive_tools.as_deref(),
+        );
+        self.filter.and(&message)
+    }
+
+    /// How the model is asked in a turn.
+    pub fn turn_settings(&self, turn: &Turn) -> ModelSettings {
+        let mut settings = self.settings.clone();
+        let filter = self.turn_filter(turn);
+        if filter != self.filter {
+            settings.tools = Arc::new(declarations(&self.catalog, &filter));
+        }
+        settings
+    }
+}
+
+fn declarations(catalog: &Catalog, filter: &ToolFilter) -> Vec<ToolDeclaration> {
+    let declare = |tool: &Arc<steadfast_tools::catalog::Tool>| ToolDeclaration {
+        name: tool.spec.name.clone(),
+        description: tool.spec.description.clone(),
+        input_schema: tool.spec.input_schema.clone(),
+        provider: None,
+    };
+    catalog.offered(filter).map(declare).collect()
+}

@@ -1,12 +1,12 @@
 //! Keeps sessions alive: actors, driver, dispatch, tool pools, timers, passivation.
 //!
 //! ```text
-//!   api --admit--> Sessions --+--> actor (owned here) --> Driver --> decide, append, apply
-//!                             |                             |  ^
-//!                             +--> log (idle session)       v  |  outcomes
-//!                             +--> mailbox (else)        Dispatcher: outstanding() against running
-//!                                                           |
-//!                                                           +--> model calls, tool calls, timers
+//!   api --admit--> Sessions --> Door --> actor --> Driver --> decide, append, apply
+//!                     |          ^                  |  ^
+//!                     |          |                  v  |  outcomes
+//!                     |   queue, timers, sweep   Dispatcher: outstanding() against running
+//!                     v                             |
+//!                  mailbox (no room, or lost)       +--> model calls, tool calls, checks
 //! ```
 //!
 //! Must: start an effect only when what asks for it is committed, or, for the few that may run
@@ -15,4 +15,32 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod clock;
+pub mod options;
 pub mod sessions;
+
+mod runtime;
+
+mod doors;
+mod feed;
+mod host;
+
+mod actor;
+mod driver;
+mod journal;
+
+mod dispatch;
+mod load;
+mod spill;
+mod triage;
+
+mod open;
+mod pack;
+
+mod directory;
+mod queue;
+mod sweep;
+mod timers;
+
+pub use options::Options;
+pub use runtime::{Runtime, RuntimeHandle, StartError};

@@ -1,15 +1,90 @@
 //! The one handle to sessions: admission, reading, following.
 
+mod admit;
+mod follow;
+mod fork;
+mod read;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::stream::BoxStream;
-use steadfast_core::command::Command;
+use ractor::ActorRef;
 use steadfast_core::event::Verdict;
-use steadfast_core::id::{Seq, SessionKey, Timestamp};
+use steadfast_core::id::{NodeId, Seq};
 use steadfast_core::session::Session;
 use steadfast_protocol::live::LiveFrame;
 use steadfast_protocol::record::Record;
 use thiserror::Error;
+
+use crate::actor::Nothing;
+use crate::agent::Agents;
+use crate::doors::{Doors, Knock};
+use crate::host::Host;
+use crate::open::OpenError;
+
+pub use fork::ForkError;
+
+/// Sessions of this node, running and idle. Cheap to clone.
+#[derive(Clone)]
+pub struct Sessions {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    host: Arc<Host>,
+    doors: Arc<Doors>,
+    keeper: ActorRef<Nothing>,
+    draining: AtomicBool,
+}
+
+impl Sessions {
+    pub(crate) fn new(host: Arc<Host>, doors: Arc<Doors>, keeper: ActorRef<Nothing>) -> Self {
+        let draining = AtomicBool::new(false);
+        Self {
+            shared: Arc::new(Shared {
+                host,
+                doors,
+                keeper,
+                draining,
+            }),
+        }
+    }
+
+    /// The configured agents.
+    pub fn agents(&self) -> &Agents {
+        &self.shared.host.agents
+    }
+
+    /// This process.
+    pub fn node(&self) -> &NodeId {
+        &self.shared.host.node
+    }
+
+    /// How many sessions are in memory.
+    pub fn in_memory(&self) -> usize {
+        self.shared.doors.len()
+    }
+
+    /// Whether this node lets go of its sessions and takes no commands.
+    pub fn is_draining(&self) -> bool {
+        self.shared.draining.load(Ordering::Acquire)
+    }
+
+    /// Takes no more commands and lets go of every session at its next safe point: model calls and
+    /// tools that run may end within the grace, then they are cancelled. Ends when no session is in
+    /// memory.
+    pub async fn drain(&self) {
+        self.shared.draining.store(true, Ordering::Release);
+        let doors = &self.shared.doors;
+        doors.close();
+        for door in doors.all() {
+            // Who is gone already has let go.
+            let _ = door.knock(Knock::Drain).await;
+        }
+        doors.emptied().await;
+    }
+}
 
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +142,18 @@ pub enum LoadError {
     NewerVersion(String),
 }
 
+impl From<OpenError> for LoadError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Unavailable(detail) => Self::Unavailable(detail),
+            OpenError::Quarantined { code, detail } => {
+                Self::Quarantined(format!("{code}: {detail}"))
+            }
+            OpenError::NewerVersion(detail) => Self::NewerVersion(detail),
+        }
+    }
+}
+
 /// One thing that a follower of a session receives, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Followed {
@@ -88,18 +175,3 @@ pub enum Followed {
 
 /// A stream of a session's news.
 pub type Follower = BoxStream<'static, Result<Followed, LoadError>>;
-
-/// The wall clock as a port, so that tests and the simulator own time.
-pub trait Clock: Send + Sync {
-    /// Milliseconds since the Unix epoch.
-    fn now(&self) -> Timestamp;
-}
-
-/// A command for [`Sessions::admit`], with where it goes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// The session.
-    pub key: SessionKey,
-    /// What is asked.
-    pub command: Command,
-}

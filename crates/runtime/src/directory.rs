@@ -1,0 +1,57 @@
+//! What lists show of a session: eventual, and beside the work.
+
+use steadfast_core::event::TurnOutcome;
+use steadfast_core::id::SessionKey;
+use steadfast_core::session::Session;
+use steadfast_core::waiting;
+use steadfast_core::why::Waiting;
+use steadfast_store::directory::{DirectoryEntry, Status};
+
+use crate::host::Host;
+
+/// The entry of a session that exists.
+pub(crate) fn entry(session: &Session) -> Option<DirectoryEntry> {
+    let profile = session.profile()?;
+    let waiting = waiting(session);
+    let approvals = waiting.iter().filter_map(|waiting| match waiting {
+        Waiting::Approval { approval, .. } => Some(approval.to_string()),
+        Waiting::ClientResult { .. } | Waiting::InDoubt { .. } => None,
+    });
+    let status = if session.turn.is_none() && session.queue.is_empty() {
+        Status::Idle
+    } else if waiting.is_empty() {
+        Status::Running
+    } else {
+        Status::Waiting
+    };
+    Some(DirectoryEntry {
+        agent: profile.agent.clone(),
+        tags: profile.tags.to_vec(),
+        status,
+        last_turn: session
+            .last_turn
+            .as_ref()
+            .map(|turn| word(&turn.outcome).into()),
+        approvals: approvals.collect(),
+        created_at: profile.created_at,
+        updated_at: session.at,
+        seq: session.seq,
+    })
+}
+
+fn word(outcome: &TurnOutcome) -> &'static str {
+    match outcome {
+        TurnOutcome::Completed { .. } => "completed",
+        TurnOutcome::Failed { .. } => "failed",
+        TurnOutcome::Cancelled => "cancelled",
+        TurnOutcome::Superseded => "superseded",
+        TurnOutcome::Rejected => "rejected",
+    }
+}
+
+/// Writes an entry; one that is not written is shown with the next change.
+pub(crate) async fn put(host: &Host, key: &SessionKey, entry: DirectoryEntry) {
+    if let Err(error) = host.stores.directory.put(key, entry).await {
+        tracing::debug!(session = %key, %error, "directory entry not written");
+    }
+}

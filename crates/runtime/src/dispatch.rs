@@ -1,0 +1,234 @@
+//! Makes what runs equal to what the states want: a reconciler, driven by level and not by edge.
+//!
+//! ```text
+//!   start:  (outstanding(committed) + those of the Record in flight that may run ahead)
+//!           that outstanding(decided) still wants, and that do not run
+//!   abort:  what runs and outstanding(decided) no longer wants
+//! ```
+//!
+//! So crash recovery, take-over, cancellation and approval are one code path. Each effect is one
+//! task; its outcome comes back as an input. A task that panics, hangs or eats its deadline costs
+//! its own effect only.
+
+mod blobs;
+mod check;
+mod compaction;
+mod deltas;
+mod model_call;
+mod notice;
+mod slot;
+mod task;
+mod tool_call;
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use steadfast_core::effect::Effect;
+use steadfast_core::id::{CallId, SessionKey};
+use steadfast_core::input::Input;
+use steadfast_core::session::Session;
+use steadfast_core::{may_run_ahead, outstanding};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::feed::{Feed, Shown};
+use crate::host::Host;
+use crate::journal::Journal;
+use crate::triage::{self, Slot};
+use task::{Ended, Task};
+
+/// An effect that ended.
+pub(crate) struct Finished {
+    pub(crate) effect: Effect,
+    /// What must be decided about it, if anything.
+    pub(crate) input: Option<Input>,
+    /// Slots reserved for its calls, by index.
+    pub(crate) slots: Vec<(u16, Slot)>,
+}
+
+/// Runs the effects of one session.
+pub(crate) struct Dispatcher {
+    host: Arc<Host>,
+    key: SessionKey,
+    feed: Arc<Feed>,
+    tasks: JoinSet<Finished>,
+    running: BTreeMap<Effect, CancellationToken>,
+    /// Slots of calls that were started, until their task takes them over.
+    slots: BTreeMap<CallId, Slot>,
+    /// Effects whose outcome changed nothing: not started again before.
+    resting: BTreeMap<Effect, Instant>,
+    wants_any: bool,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(host: Arc<Host>, key: SessionKey, feed: Arc<Feed>) -> Self {
+        Self {
+            host,
+            key,
+            feed,
+            tasks: JoinSet::new(),
+            running: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            wants_any: false,
+        }
+    }
+
+    /// Starts what is missing and aborts what is no longer wanted.
+    pub(crate) fn reconcile(&mut self, journal: &Journal, may_start: bool) {
+        let wanted = outstanding(journal.decided());
+        self.wants_any = !wanted.is_empty();
+        self.keep_only(&wanted);
+        if !may_start || !self.wants_any {
+            return;
+        }
+        let committed = journal.committed();
+        let starts = |effects: Vec<Effect>, state: &Arc<Session>| -> Vec<(Effect, Arc<Session>)> {
+            let wanted = effects.into_iter().filter(|effect| wanted.contains(effect));
+            wanted.map(|effect| (effect, Arc::clone(state))).collect()
+        };
+        let mut startable = if committed.seq == journal.decided_seq() {
+            starts(wanted.clone(), committed)
+        } else {
+            starts(outstanding(committed), committed)
+        };
+        if let Some(in_flight) = journal.in_flight() {
+            let mut ahead = outstanding(in_flight);
+            ahead.retain(|effect| may_run_ahead(in_flight, effect));
+            startable.extend(starts(ahead, in_flight));
+        }
+        for (effect, state) in startable {
+            let rests = self
+                .resting
+                .get(&effect)
+                .is_some_and(|until| *until > Instant::now());
+            if !rests && !self.running.contains_key(&effect) {
+                self.start(effect, state);
+            }
+        }
+    }
+
+    fn keep_only(&mut self, wanted: &[Effect]) {
+        for (effect, cancelled) in &self.running {
+            if !wanted.contains(effect) {
+                cancelled.cancel();
+            }
+        }
+        if !self.resting.is_empty() {
+            self.resting.retain(|effect, _| wanted.contains(effect));
+        }
+    }
+
+    fn start(&mut self, effect: Effect, session: Arc<Session>) {
+        if let Some(shown) = Shown::by(&effect) {
+            self.feed.open(shown);
+        }
+        self.resting.remove(&effect);
+        let cancelled = CancellationToken::new();
+        self.running.insert(effect, cancelled.clone());
+        let slot = match effect {
+            Effect::ToolCall { call, .. } => self.slots.remove(&call),
+            _ => None,
+        };
+        tracing::debug!(session = %self.key, %effect, "effect started");
+        let task = Task {
+            host: Arc::clone(&self.host),
+            feed: Arc::clone(&self.feed),
+            session,
+            effect,
+            cancelled,
+        };
+        self.tasks.spawn(async move {
+            let run = AssertUnwindSafe(run(task, slot)).catch_unwind();
+            let ended = run.await.unwrap_or_else(|_| Ended::panicked(effect));
+            Finished {
+                effect,
+                input: ended.input,
+                slots: ended.slots,
+            }
+        });
+    }
+
+    /// Waits for the next effect to end; for ever when none runs.
+    pub(crate) async fn next(&mut self) -> Finished {
+        loop {
+            match self.tasks.join_next().await {
+                Some(Ok(finished)) => {
+                    self.running.remove(&finished.effect);
+                    return finished;
+                }
+                // A task catches its own panics and is aborted only together with its session.
+                Some(Err(error)) => tracing::error!(session = %self.key, %error, "effect lost"),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Keeps the slots of those calls that were started, and gives the others back.
+    pub(crate) fn hold_slots(&mut self, slots: Vec<(CallId, Slot)>, decided: &Session) {
+        for (call, slot) in slots {
+            if triage::holds_slot(decided, call) {
+                self.slots.insert(call, slot);
+            }
+        }
+        if !self.slots.is_empty() {
+            self.slots
+                .retain(|call, _| triage::holds_slot(decided, *call));
+        }
+    }
+
+    /// An outcome changed nothing: its effect, if it is still wanted, rests for a while, so that a
+    /// session never spins.
+    pub(crate) fn rest(&mut self, effect: Effect) {
+        let until = Instant::now() + self.host.options.futile_rest;
+        self.resting.insert(effect, until);
+    }
+
+    /// When the next resting effect may be started again.
+    pub(crate) fn rested_at(&self) -> Option<Instant> {
+        self.resting
+            .values()
+            .copied()
+            .filter(|until| *until > Instant::now())
+            .min()
+    }
+
+    /// Nothing runs and nothing is wanted.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty() && !self.wants_any
+    }
+
+    /// Nothing runs.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Whether a tool runs whose outcome would be lost with this owner.
+    pub(crate) fn runs_calls(&self) -> bool {
+        let is_call =
+            |effect: &Effect| matches!(effect, Effect::ToolCall { .. } | Effect::Check { .. });
+        self.running.keys().any(is_call)
+    }
+
+    /// Asks all that runs to stop.
+    pub(crate) fn cancel_all(&self) {
+        for cancelled in self.running.values() {
+            cancelled.cancel();
+        }
+    }
+}
+
+async fn run(task: Task, slot: Option<Slot>) -> Ended {
+    match task.effect {
+        Effect::ModelCall { .. } => model_call::run(task).await,
+        Effect::Compaction { .. } => compaction::run(task).await,
+        Effect::SlotReservation { call } => slot::run(task, call).await,
+        Effect::ToolCall { call, attempt } => tool_call::run(task, call, attempt, slot).await,
+        Effect::Check { call, attempt } => check::run(task, call, attempt).await,
+        Effect::Job { call, attempt } => notice::job(call, attempt),
+        Effect::Notice { number } => notice::run(&task, number),
+    }
+}

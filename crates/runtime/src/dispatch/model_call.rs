@@ -1,0 +1,121 @@
+//! Asks the model for its next reply, shows it while it comes, and triages the calls in it.
+
+use std::sync::Arc;
+
+use steadfast_core::content::ModelReply;
+use steadfast_core::input::{FailureClass, Input, ModelFailure};
+use steadfast_harness::native::turn_request;
+use steadfast_harness::request::ModelRequest;
+use tokio::sync::mpsc;
+
+use super::blobs::SessionBlobs;
+use super::deltas::{self, DELTAS_MAX};
+use super::task::{Ended, Task};
+use crate::agent::Agent;
+use crate::feed::Shown;
+use crate::triage;
+
+pub(super) async fn run(task: Task) -> Ended {
+    let effect = task.effect;
+    match reply(&task).await {
+        Ok(ended) => ended,
+        // Its failure is of no interest to a session that no longer wants the reply.
+        Err(_) if task.cancelled.is_cancelled() => Ended::silently(),
+        Err(failure) => {
+            tracing::info!(
+                session = %task.session.key, %effect, code = failure.code,
+                class = ?failure.class, "model call failed"
+            );
+            if let Some(shown) = Shown::by(&effect) {
+                task.feed.withdraw(shown);
+            }
+            Ended::failed(effect, failure)
+        }
+    }
+}
+
+async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
+    let agent = configured(task)?;
+    let turn = task.session.turn.as_ref();
+    let turn = turn.ok_or_else(|| fatal("internal", "no turn is open".into()))?;
+    let blobs = SessionBlobs(Arc::clone(&task.host.stores.blobs));
+    let request = turn_request(&task.session, &agent.turn_settings(turn), &blobs).await?;
+    let mut reply = ask(task, agent, request, Shown::by(&task.effect)).await?;
+    // The triage reads the arguments, so it comes before they are moved into blobs.
+    let triaged = triage::reply(agent, turn, &reply);
+    let spilled = task.spill().reply(&mut reply).await;
+    spilled.map_err(|error| retryable("reply_not_kept", error.to_string()))?;
+    Ok(Ended {
+        input: Some(Input::ModelReplied {
+            effect: task.effect,
+            reply,
+            triage: triaged.triage,
+        }),
+        slots: triaged.slots,
+    })
+}
+
+/// The session's agent; without it nobody can be asked.
+pub(super) fn configured(task: &Task) -> Result<&Arc<Agent>, ModelFailure> {
+    task.agent().ok_or_else(|| {
+        let message = "the session's agent is not configured on this node";
+        fatal("agent_unknown", message.into())
+    })
+}
+
+/// Makes one request; what comes is shown as `shown`, if at all.
+pub(super) async fn ask(
+    task: &Task,
+    agent: &Agent,
+    request: ModelRequest,
+    shown: Option<Shown>,
+) -> Result<ModelReply, ModelFailure> {
+    let (sender, mut deltas) = mpsc::channel(DELTAS_MAX);
+    let reply = agent
+        .provider
+        .reply(request, sender, task.cancelled.clone());
+    tokio::pin!(reply);
+    let stop = async {
+        task.cancelled.cancelled().await;
+        tokio::time::sleep(task.host.options.cancel_grace).await;
+    };
+    tokio::pin!(stop);
+    let replied = loop {
+        tokio::select! { biased;
+            Some(delta) = deltas.recv() => {
+                if let Some(shown) = shown && !task.cancelled.is_cancelled() {
+                    deltas::show(&task.feed, shown, delta, &mut deltas);
+                }
+            }
+            replied = &mut reply => break replied,
+            () = &mut stop => {
+                return Err(retryable("cancelled", "the model call did not stop by itself".into()));
+            }
+        }
+    };
+    while let Ok(delta) = deltas.try_recv() {
+        if let Some(shown) = shown {
+            deltas::show(&task.feed, shown, delta, &mut deltas);
+        }
+    }
+    replied
+}
+
+pub(super) fn retryable(code: &str, message: String) -> ModelFailure {
+    let class = FailureClass::Retryable {
+        retry_after_ms: None,
+    };
+    ModelFailure {
+        class,
+        code: code.into(),
+        message,
+    }
+}
+
+fn fatal(code: &str, message: String) -> ModelFailure {
+    ModelFailure {
+        class: FailureClass::Fatal,
+        code: code.into(),
+        message,
+    }
+}

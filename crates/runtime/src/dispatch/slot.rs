@@ -1,0 +1,30 @@
+//! Waits for a slot of a tool's pool.
+
+use std::sync::Arc;
+
+use steadfast_core::id::CallId;
+use steadfast_core::input::Input;
+
+use super::task::{Ended, Task};
+
+pub(super) async fn run(task: Task, call: CallId) -> Ended {
+    let tool = task.call(call).map(|call| call.tool.as_str());
+    let tool = tool
+        .zip(task.agent())
+        .and_then(|(name, agent)| agent.catalog.get(name));
+    let slot = match tool {
+        Some(tool) => {
+            let slots = Arc::clone(&tool.slots);
+            tokio::select! { biased;
+                () = task.cancelled.cancelled() => return Ended::silently(),
+                slot = slots.acquire_owned() => slot.ok(),
+            }
+        }
+        // A tool that is gone has no pool; its call ends when it is tried.
+        None => None,
+    };
+    Ended {
+        input: Some(Input::SlotReady { call }),
+        slots: slot.map(|slot| (call.index, slot)).into_iter().collect(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Runs one attempt of a tool call: within its slot, until its deadline, and never twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use steadfast_core::call::{Call, CallState};
+use steadfast_core::content::CallInput;
+use steadfast_core::id::{CallId, Timestamp};
+use steadfast_core::input::{CallOutcome, Input};
+use steadfast_protocol::live::Delta;
+use steadfast_tools::catalog::Tool;
+use steadfast_tools::worker::{Job, ToolIo, ToolWorker};
+use tokio::sync::mpsc;
+
+use super::task::{Ended, Task};
+use crate::load::{self, ValueError};
+use crate::triage::Slot;
+
+/// Preliminary results between a tool and the feed, at most; a tool drops what finds no room.
+const PROGRESS_MAX: usize = 16;
+
+pub(super) async fn run(task: Task, call: CallId, attempt: u32, slot: Option<Slot>) -> Ended {
+    let outcome = match prepare(&task, call, attempt, slot).await {
+        Ok(Some(ready)) => attempt_once(&task, ready).await,
+        Ok(None) => return Ended::silently(),
+        Err(not_run) => not_run,
+    };
+    let outcome = keep(&task, outcome).await;
+    Ended::with(Input::CallFinished {
+        call,
+        attempt,
+        outcome,
+    })
+}
+
+/// All that an attempt needs.
+struct Ready {
+    worker: Arc<dyn ToolWorker>,
+    job: Job,
+    remaining: Duration,
+    /// Given back when the attempt is over.
+    _slot: Slot,
+}
+
+/// `Ok(None)`: nobody wants it any more. `Err`: the tool certainly was not run.
+async fn prepare(
+    task: &Task,
+    id: CallId,
+    attempt: u32,
+    slot: Option<Slot>,
+) -> Result<Option<Ready>, CallOutcome> {
+    let Some(call) = task.call(id) else {
+        return Ok(None);
+    };
+    let tool = tool(task, call)?;
+    let worker = worker(tool)?;
+    let slot = match slot {
+        Some(slot) => slot,
+        // A call that runs again after a take-over was started without one.
+        None => tokio::select! { biased;
+            () = task.cancelled.cancelled() => return Ok(None),
+            slot = Arc::clone(&tool.slots).acquire_owned() => {
+                slot.map_err(|_| not_run("the tool's pool is closed"))?
+            }
+        },
+    };
+    let deadline = match call.state {
+        CallState::Started { deadline, .. } => deadline,
+        _ => task.host.now().plus_ms(call.triage.deadline_ms),
+    };
+    let job = job(task, call, attempt, deadline).await?;
+    let remaining = task.host.until(deadline);
+    Ok(Some(Ready {
+        worker,
+        job,
+        remaining,
+        _slot: slot,
+    }))
+}
+
+/// The tool of a call, if it is still configured.
+pub(super) fn tool<'a>(task: &'a Task, call: &Call) -> Result<&'a Arc<Tool>, CallOutcome> {
+    let tool = task.agent().and_then(|agent| agent.catalog.get(&call.tool));
+    tool.ok_or_else(|| not_run("the tool is no longer configured"))
+}
+
+pub(super) fn worker(tool: &Tool) -> Result<Arc<dyn ToolWorker>, CallOutcome> {
+    tool.worker
+        .clone()
+        .ok_or_else(|| not_run("the client runs this tool, not the node"))
+}
+
+/// What a tool is told of a call.
+pub(super) async fn job(
+    task: &Task,
+    call: &Call,
+    attempt: u32,
+    deadline: Timestamp,
+) -> Result<Job, CallOutcome> {
+    let session = &task.session;
+    let blobs = &*task.host.stores.blobs;
+    let input = match load::value(blobs, &session.key, &call.input).await {
+        Ok(CallInput::Json(input)) => input,
+        Ok(CallInput::Malformed { error, .. }) => {
+            return Err(not_run(&format!("the arguments are not JSON: {error}")));
+        }
+        Err(ValueError::Unavailable(detail) | ValueError::Damaged(detail)) => {
+            return Err(not_run(&format!("the arguments cannot be read: {detail}")));
+        }
+    };
+    let turn = session.turn.as_ref();
+    Ok(Job {
+        session: session.key.clone(),
+        turn: turn.map(|turn| turn.id).unwrap_or_default(),
+        call: call.id,
+        attempt,
+        epoch: session.epoch,
+        tool: call.tool.clone(),
+        input,
+        deadline,
+        remaining_ms: u64::try_from(task.host.until(deadline).as_millis()).unwrap_or(u64::MAX),
+        approval_reason: call.approval_reason.clone(),
+        metadata: turn.map_or(Value::Null, |turn| turn.options.metadata.clone()),
+        traceparent: None,
+    })
+}
+
+fn not_run(detail: &str) -> CallOutcome {
+    CallOutcome::Retry {
+        detail: detail.into(),
+        retry_after_ms: None,
+    }
+}
+
+/// Runs the tool. At its deadline, or when it is no longer wanted, it is asked to stop and has a
+/// grace to answer; then it is dropped, and nobody knows what it did.
+async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
+    let (progress, mut preliminary) = mpsc::channel(PROGRESS_MAX);
+    let stop_token = task.cancelled.child_token();
+    let io = ToolIo {
+        cancelled: stop_token.clone(),
+        progress,
+    };
+    let call = ready.job.call;
+    let work = ready.worker.run(ready.job, io);
+    tokio::pin!(work);
+    let stop = async {
+        let why = tokio::select! { biased;
+            () = task.cancelled.cancelled() => "it was cancelled and gave no outcome",
+            () = tokio::time::sleep(ready.remaining) => "it gave no outcome before its deadline",
+        };
+        stop_token.cancel();
+        tokio::time::sleep(task.host.options.cancel_grace).await;
+        why
+    };
+    tokio::pin!(stop);
+    loop {
+        tokio::select! { biased;
+            outcome = &mut work => return outcome,
+            Some(output) = preliminary.recv() => show(task, call, output),
+            why = &mut stop => return CallOutcome::Unknown { detail: why.into() },
+        }
+    }
+}
+
+fn show(task: &Task, call: CallId, output: Value) {
+    if let Some(turn) = &task.session.turn {
+        let delta = Delta::ToolProgress { call, output };
+        task.feed
+            .progress(task.session.epoch, turn.id, turn.step, delta);
+    }
+}
+
+/// Makes an outcome small enough for the log. One that cannot be kept is not known.
+async fn keep(task: &Task, outcome: CallOutcome) -> CallOutcome {
+    let CallOutcome::Done(mut output) = outcome else {
+        return outcome;
+    };
+    match task.spill().output(&mut output).await {
+        Ok(()) => CallOutcome::Done(output),
+        Err(error) => CallOutcome::Unknown {
+            detail: format!("it ran, but its result could not be kept: {error}"),
+        },
+    }
+}

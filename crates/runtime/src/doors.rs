@@ -1,0 +1,304 @@
+//! Doors: how the rest of the process reaches the owner of a session here.
+//!
+//! ```text
+//!   admit, queue, timers, sweep --knock--> Door ==bounded channel==> Seat (held by the driver)
+//!   load, follow  <--committed state, feed-- Door
+//! ```
+//!
+//! At most one seat exists for each session of this process. A seat that is dropped, however that
+//! comes about, takes its door away; if its session was not let go properly, the session rests for a
+//! while and is then opened again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use steadfast_core::command::Command;
+use steadfast_core::id::SessionKey;
+use steadfast_core::session::Session;
+use thiserror::Error;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::{Duration, Instant};
+
+use crate::feed::Feed;
+use crate::host::{Host, backoff};
+use crate::sessions::{Admission, AdmitError};
+
+/// Something that an owner is asked.
+#[derive(Debug)]
+pub(crate) enum Knock {
+    /// A client's command.
+    Command {
+        command: Box<Command>,
+        reply: oneshot::Sender<Result<Admission, Refusal>>,
+    },
+    /// There is mail.
+    Mail,
+    /// The session may need an owner: a timer, a sweep. Answered once it has one, or needs none.
+    Wake {
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
+    /// The node lets go of its sessions.
+    Drain,
+}
+
+/// Why an owner did not answer a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is not, or no longer, the owner: look again.
+    Again,
+    /// It cannot be done.
+    Error(AdmitError),
+}
+
+/// The outside of a session that is in memory here.
+pub(crate) struct Door {
+    inbox: mpsc::Sender<Knock>,
+    committed: watch::Receiver<Option<Arc<Session>>>,
+    pub(crate) feed: Arc<Feed>,
+}
+
+impl Door {
+    /// Asks the owner something; waits while too many others do. `Err`: it takes no questions any
+    /// more.
+    pub(crate) async fn knock(&self, knock: Knock) -> Result<(), Knock> {
+        self.inbox.send(knock).await.map_err(|error| error.0)
+    }
+
+    /// The same for a hint: one that finds no room is dropped.
+    pub(crate) fn hint(&self, knock: Knock) -> bool {
+        self.inbox.try_send(knock).is_ok()
+    }
+
+    /// The committed state, once the session was read.
+    pub(crate) fn committed(&self) -> watch::Receiver<Option<Arc<Session>>> {
+        self.committed.clone()
+    }
+
+    /// Waits until the owner is gone.
+    pub(crate) async fn gone(&self) {
+        let mut committed = self.committed.clone();
+        while committed.changed().await.is_ok() {}
+    }
+}
+
+/// The inside of a session that is in memory here.
+pub(crate) struct Seat {
+    pub(crate) key: SessionKey,
+    pub(crate) inbox: mpsc::Receiver<Knock>,
+    pub(crate) committed: watch::Sender<Option<Arc<Session>>>,
+    pub(crate) feed: Arc<Feed>,
+    doors: Arc<Doors>,
+    left_properly: bool,
+}
+
+impl Seat {
+    /// Says that the session needs nobody here any more: it may be opened again at any time.
+    pub(crate) fn leave(&mut self) {
+        self.left_properly = true;
+    }
+
+    /// Whether many sessions are in memory, so that idle ones should go soon.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.doors.len() > self.doors.host.options.actors_relaxed_max
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.doors.remove(&self.key, self.left_properly);
+    }
+}
+
+/// What [`Doors::enter`] found or made.
+pub(crate) enum Entered {
+    /// The session is in memory.
+    Present(Arc<Door>),
+    /// It is now, and the seat must be given to a driver.
+    Made(Arc<Door>, Seat),
+}
+
+/// Why a session was not brought into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum EnterError {
+    /// The limit is reached.
+    #[error("{0} sessions are in memory, which is the limit")]
+    Full(usize),
+    /// Its actor failed a moment ago.
+    #[error("its actor failed; it is opened again in {0:?}")]
+    Resting(Duration),
+    /// The runtime is shut down.
+    #[error("the node is shut down")]
+    Closed,
+}
+
+/// All doors of this process.
+pub(crate) struct Doors {
+    host: Arc<Host>,
+    state: Mutex<State>,
+    present: AtomicUsize,
+    closed: AtomicBool,
+    emptied: Notify,
+    /// Notified when a session begins to rest.
+    pub(crate) rested: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    by_session: HashMap<SessionKey, Arc<Door>>,
+    resting: BTreeMap<SessionKey, Rest>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    failures: u32,
+    until: Instant,
+    /// Nobody opened it again yet.
+    due: bool,
+}
+
+impl Doors {
+    pub(crate) fn new(host: Arc<Host>) -> Self {
+        Self {
+            host,
+            state: Mutex::default(),
+            present: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            emptied: Notify::new(),
+            rested: Notify::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Both maps are changed by single operations: a panic elsewhere means nothing here.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The door of a session, if it is in memory.
+    pub(crate) fn find(&self, key: &SessionKey) -> Option<Arc<Door>> {
+        self.lock().by_session.get(key).cloned()
+    }
+
+    /// How many sessions are in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.present.load(Ordering::Relaxed)
+    }
+
+    /// The door of a session; makes one if it is not in memory.
+    pub(crate) fn enter(self: &Arc<Self>, key: &SessionKey) -> Result<Entered, EnterError> {
+        let options = &self.host.options;
+        let mut state = self.lock();
+        if let Some(door) = state.by_session.get(key) {
+            return Ok(Entered::Present(Arc::clone(door)));
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(EnterError::Closed);
+        }
+        if state.by_session.len() >= options.actors_max {
+            return Err(EnterError::Full(options.actors_max));
+        }
+        if let Some(rest) = state.resting.get_mut(key) {
+            let left = rest.until.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                return Err(EnterError::Resting(left));
+            }
+            rest.due = false;
+        }
+        let (sender, inbox) = mpsc::channel(options.door_commands_max.max(1));
+        let (committed, receiver) = watch::channel(None);
+        let feed = Arc::new(Feed::new(
+            key.clone(),
+            Arc::clone(&self.host.stores.live),
+            options.open_step_bytes_max,
+        ));
+        let door = Arc::new(Door {
+            inbox: sender,
+            committed: receiver,
+            feed: Arc::clone(&feed),
+        });
+        state.by_session.insert(key.clone(), Arc::clone(&door));
+        self.present
+            .store(state.by_session.len(), Ordering::Relaxed);
+        drop(state);
+        let seat = Seat {
+            key: key.clone(),
+            inbox,
+            committed,
+            feed,
+            doors: Arc::clone(self),
+            left_properly: false,
+        };
+        Ok(Entered::Made(door, seat))
+    }
+
+    fn remove(&self, key: &SessionKey, left_properly: bool) {
+        let options = &self.host.options;
+        let mut state = self.lock();
+        let door = state.by_session.remove(key);
+        if left_properly {
+            state.resting.remove(key);
+        } else if !self.closed.load(Ordering::Acquire) {
+            let now = Instant::now();
+            let before = state.resting.get(key).copied();
+            // A session that ran well for long has its earlier failures forgiven.
+            let recent = before.filter(|rest| now < rest.until + options.failed_rest_max * 10);
+            let failures = recent.map_or(0, |rest| rest.failures).saturating_add(1);
+            let wait = backoff(options.failed_rest_min, options.failed_rest_max, failures);
+            let rest = Rest {
+                failures,
+                until: now + wait,
+                due: true,
+            };
+            state.resting.insert(key.clone(), rest);
+            self.rested.notify_one();
+        }
+        let empty = state.by_session.is_empty();
+        self.present
+            .store(state.by_session.len(), Ordering::Relaxed);
+        drop(state);
+        // Outside the lock: the last reference may drop a channel with questions in it.
+        drop(door);
+        if empty {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    /// Sessions whose rest is over and that nobody opened since, and when the next rest ends.
+    pub(crate) fn rested(&self) -> (Vec<SessionKey>, Option<Instant>) {
+        let now = Instant::now();
+        let state = self.lock();
+        let due = state.resting.iter().filter(|(_, rest)| rest.due);
+        let (over, later): (Vec<_>, Vec<_>) = due.partition(|(_, rest)| rest.until <= now);
+        let keys = over.into_iter().map(|(key, _)| key.clone()).collect();
+        (keys, later.into_iter().map(|(_, rest)| rest.until).min())
+    }
+
+    /// All doors, in the order of their sessions.
+    pub(crate) fn all(&self) -> Vec<Arc<Door>> {
+        let state = self.lock();
+        let mut doors: Vec<_> = state.by_session.iter().collect();
+        doors.sort_unstable_by_key(|(key, _)| *key);
+        doors
+            .into_iter()
+            .map(|(_, door)| Arc::clone(door))
+            .collect()
+    }
+
+    /// From now on no session is brought into memory.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Waits until no session is in memory.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            emptied.as_mut().enable();
+            if self.lock().by_session.is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Drives one session: turns inputs into Records, Records into state, state into running effects.
+//!
+//! ```text
+//!            knocks (commands, mail, wake-ups)      outcomes of effects      deadlines
+//!                         |                                 |                    |
+//!                         v                                 v                    v
+//!   Looking --owns--> decide --> Journal --append--> Log    (next wake-up of the loop)
+//!      |                            |
+//!      | nothing to do              +--committed--> answers, followers, Dispatcher
+//!      v                                                        |
+//!     gone <------ released, or ownership lost <----------------+ idle
+//! ```
+//!
+//! The driver is plain async code over the ports: no actor library, no other clock than tokio's and
+//! [`Clock`](crate::clock::Clock), no order that depends on the process. So tests and the simulator
+//! run this very code on paused time. It owns all that it starts: dropping it ends everything.
+
+mod activation;
+mod alarm;
+mod chores;
+mod commands;
+mod landing;
+mod mail;
+mod release;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use steadfast_core::event::Event;
+use steadfast_core::id::{CallId, Epoch};
+use steadfast_core::input::Input;
+use steadfast_core::next_deadline;
+use steadfast_core::session::Existence;
+use steadfast_protocol::record::{Cause, Record};
+use steadfast_store::log::Tail;
+use tokio::time::Instant;
+
+use crate::dispatch::{Dispatcher, Finished};
+use crate::doors::{Knock, Seat};
+use crate::host::Host;
+use crate::journal::Journal;
+use crate::open::{self, OpenError};
+use crate::pack::Packer;
+use alarm::Alarm;
+use chores::{Chore, Chores};
+use commands::Waiter;
+use landing::{Landing, Round};
+use mail::Mailroom;
+
+/// How the driver of a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing had to be done: the session was not taken over.
+    NotNeeded,
+    /// It was let go.
+    Released,
+    /// Somebody else owns it.
+    Lost,
+    /// It could not be read.
+    NotOpened(OpenError),
+    /// The store did not take its Records; whether the last one stands is for the next owner to see.
+    GaveUp(String),
+}
+
+/// What a driver is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stance {
+    /// It has read the session and does not own it.
+    Looking,
+    /// It owns the session, or is about to.
+    Owning {
+        /// Generation of this ownership.
+        epoch: Epoch,
+    },
+    /// The same, but it starts nothing and lets go as soon as nothing runs.
+    Draining {
+        /// Generation of this ownership.
+        epoch: Epoch,
+        /// Then what still runs is cancelled.
+        until: Instant,
+    },
+    /// It decided to let go.
+    Releasing,
+}
+
+/// All that can wake a driver.
+enum WakeUp {
+    Appended(Round),
+    Finished(Finished),
+    Knocked(Option<Knock>),
+    ChoreDone(Chore),
+    AlarmRang,
+}
+
+/// The driver of one session.
+pub(crate) struct Driver {
+    host: Arc<Host>,
+    seat: Seat,
+    stance: Stance,
+    journal: Journal,
+    landing: Option<Landing>,
+    /// Version of this owner's entry in the index of owned sessions, once it is written.
+    claim: Option<u64>,
+    dispatcher: Dispatcher,
+    waiters: VecDeque<Waiter>,
+    mailroom: Mailroom,
+    chores: Chores,
+    packer: Packer,
+    records_since_snapshot: u64,
+    /// What stands before a deletion and may be purged.
+    purge_through: Option<Tail>,
+    alarm: Alarm,
+    idle_since: Option<Instant>,
+    inbox_open: bool,
+}
+
+/// Drives a session until nobody needs it here any more.
+pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
+    let key = seat.key.clone();
+    let batch = host.options.mail_batch_max;
+    let (opened, letters) = tokio::join!(
+        open::open(&host.stores, &key, host.options.read_batch_records),
+        host.stores.mailbox.pending(&key, Default::default(), batch),
+    );
+    let opened = opened.and_then(|opened| Ok((opened, letters?)));
+    let end = match opened {
+        Ok((opened, letters)) => {
+            let mut driver = Driver::new(host, seat, opened);
+            let end = driver.run(letters).await;
+            driver.refuse_all(&end).await;
+            seat = driver.seat;
+            end
+        }
+        Err(error) => {
+            tracing::warn!(session = %key, %error, "session not opened");
+            let end = End::NotOpened(error);
+            commands::refuse_inbox(&mut seat, &end).await;
+            end
+        }
+    };
+    match &end {
+        End::NotNeeded | End::Released | End::Lost | End::NotOpened(_) => seat.leave(),
+        // The index still names the session, and it rests before it is opened again.
+        End::GaveUp(_) => {}
+    }
+    end
+}
+
+impl Driver {
+    fn new(host: Arc<Host>, seat: Seat, opened: open::Opened) -> Self {
+        let key = seat.key.clone();
+        let journal = Journal::new(opened.session, opened.tail, opened.last_record);
+        seat.committed
+            .send_replace(Some(Arc::clone(journal.committed())));
+        Self {
+            dispatcher: Dispatcher::new(Arc::clone(&host), key, Arc::clone(&seat.feed)),
+            host,
+            seat,
+            stance: Stance::Looking,
+            journal,
+            landing: None,
+            claim: None,
+            waiters: VecDeque::new(),
+            mailroom: Mailroom::default(),
+            chores: Chores::new(),
+            packer: Packer::default(),
+            records_since_snapshot: opened.records_since_snapshot,
+            purge_through: opened.purge_through,
+            alarm: Alarm::default(),
+            idle_since: None,
+            inbox_open: true,
+        }
+    }
+
+    /// Mail comes first: what was receipted before is never overtaken.
+    async fn run(&mut self, letters: Vec<steadfast_store::mailbox::Letter>) -> End {
+        self.take_letters(letters).await;
+        loop {
+            if let Some(end) = self.advance() {
+                return end;
+            }
+            let wake_up = self.next().await;
+            if let Some(end) = self.handle(wake_up).await {
+                return end;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> WakeUp {
+        let takes_commands = self.takes_commands();
+        tokio::select! { biased;
+            round = landing::next(&mut self.landing) => WakeUp::Appended(round),
+            finished = self.dispatcher.next() => WakeUp::Finished(finished),
+            chore = self.chores.next() => WakeUp::ChoreDone(chore),
+            knock = self.seat.inbox.recv(), if takes_commands => WakeUp::Knocked(knock),
+            () = self.alarm.rings() => WakeUp::AlarmRang,
+        }
+    }
+
+    /// Whether questions are looked at now; others wait, or are for the next owner.
+    fn takes_commands(&self) -> bool {
+        let lets_go = match self.stance {
+            Stance::Looking => false,
+            Stance::Owning { .. } | Stance::Draining { .. } => self.is_gone(),
+            Stance::Releasing => true,
+        };
+        self.inbox_open && !lets_go && self.journal.has_room()
+    }
+
+    /// Whether the owned session was deleted, or never came to be.
+    fn is_gone(&self) -> bool {
+        matches!(self.journal.decided().existence, Existence::Absent)
+    }
+
+    async fn handle(&mut self, wake_up: WakeUp) -> Option<End> {
+        match wake_up {
+            WakeUp::Appended(round) => return self.appended(round).await,
+            WakeUp::Finished(finished) => self.finished(finished),
+            WakeUp::Knocked(Some(knock)) => self.knocked(knock).await,
+            WakeUp::Knocked(None) => self.inbox_open = false,
+            WakeUp::ChoreDone(chore) => self.chore_done(chore).await,
+            WakeUp::AlarmRang => self.alarm_rang(),
+        }
+        None
+    }
+
+    /// Does all that the states allow now: closes the next Record, starts and aborts effects, lets
+    /// go.
+    fn advance(&mut self) -> Option<End> {
+        match self.stance {
+            Stance::Looking => {
+                // Nobody asks for anything: there is no reason to own the session.
+                if self.seat.inbox.is_empty() && self.chores.is_empty() {
+                    return Some(End::NotNeeded);
+                }
+                return None;
+            }
+            Stance::Owning { epoch } => {
+                let committed = self.journal.committed().epoch == epoch;
+                self.dispatcher.reconcile(&self.journal, committed);
+            }
+            Stance::Draining { until, .. } => {
+                self.dispatcher.reconcile(&self.journal, false);
+                if Instant::now() >= until {
+                    self.dispatcher.cancel_all();
+                }
+            }
+            Stance::Releasing => {}
+        }
+        self.release_if_idle();
+        if let Err(detail) = self.depart() {
+            return Some(End::GaveUp(detail));
+        }
+        self.set_alarm();
+        None
+    }
+
+    /// Hands the next Record to the log, if there is one and none is in flight.
+    fn depart(&mut self) -> Result<(), String> {
+        if self.landing.is_some() {
+            return Ok(());
+        }
+        // Its size was bounded before it was decided; if that failed, the session must not spin.
+        let departure = self
+            .journal
+            .depart(&self.host.node)
+            .map_err(|error| error.to_string())?;
+        self.landing = departure
+            .map(|departure| Landing::begin(&self.host, &self.seat.key, departure, self.claim));
+        Ok(())
+    }
+
+    /// An effect ended.
+    fn finished(&mut self, finished: Finished) {
+        let Finished {
+            effect,
+            input,
+            slots,
+        } = finished;
+        let Some(input) = input else {
+            self.dispatcher.rest(effect);
+            return;
+        };
+        let cause = Cause::Effect { effect };
+        let decided = self.journal.decide(&input, cause, self.host.now());
+        if decided.events == 0 {
+            self.dispatcher.rest(effect);
+            return;
+        }
+        let reserved = match &input {
+            Input::SlotReady { call } => slots.into_iter().map(|(_, slot)| (*call, slot)).collect(),
+            _ => match self.newest_reply() {
+                Some(reply) => slots
+                    .into_iter()
+                    .map(|(index, slot)| (CallId { index, ..reply }, slot))
+                    .collect(),
+                None => Vec::new(),
+            },
+        };
+        self.dispatcher.hold_slots(reserved, self.journal.decided());
+    }
+
+    /// The first call's id of the model reply that was decided last.
+    fn newest_reply(&self) -> Option<CallId> {
+        let entry = self.journal.newest()?;
+        let decided = self.journal.decided();
+        let before = decided.seq.0.saturating_sub(entry.events.len() as u64);
+        let position = entry
+            .events
+            .iter()
+            .position(|event| matches!(event, Event::ModelReplied { .. }))?;
+        Some(CallId {
+            epoch: decided.epoch,
+            reply: steadfast_core::id::Seq(before + 1 + position as u64),
+            index: 0,
+        })
+    }
+
+    /// A Record is committed: who waits for it is told, and what it asks for may run.
+    fn landed(&mut self, tail: Tail, fence: Tail, bytes: usize) {
+        let Some(record) = self.journal.land(tail) else {
+            return;
+        };
+        self.records_since_snapshot += 1;
+        self.seat
+            .committed
+            .send_replace(Some(Arc::clone(self.journal.committed())));
+        self.show(&record, fence);
+        self.seat.feed.commit(record, bytes);
+        self.answer_committed();
+        self.keep_house();
+    }
+
+    fn show(&mut self, record: &Record, fence: Tail) {
+        for event in record.entries.iter().flat_map(|entry| &entry.events) {
+            match event {
+                Event::ModelReplied { turn, step, .. } => self.seat.feed.close_step(*turn, *step),
+                Event::SessionDeleted if fence != Tail::EMPTY => {
+                    self.purge_through = Some(fence);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn alarm_rang(&mut self) {
+        let now = self.host.now();
+        let owning = matches!(self.stance, Stance::Owning { .. });
+        if owning && next_deadline(self.journal.decided()).is_some_and(|at| at <= now) {
+            self.journal.decide(&Input::TimerFired, Cause::Timer, now);
+        }
+    }
+
+    /// Sets the alarm for whatever comes first.
+    fn set_alarm(&mut self) {
+        let mut at = self.dispatcher.rested_at();
+        let mut add =
+            |instant: Instant| at = Some(at.map_or(instant, |at: Instant| at.min(instant)));
+        match self.stance {
+            Stance::Owning { .. } => {
+                if let Some(deadline) = next_deadline(self.journal.decided()) {
+                    add(Instant::now() + self.host.until(deadline));
+                }
+                if let Some(since) = self.idle_since {
+                    add(since + self.idle_after());
+                }
+            }
+            Stance::Draining { until, .. } => add(until),
+            Stance::Looking | Stance::Releasing => {}
+        }
+        if let Some(at) = at {
+            self.alarm.set(at);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Taking a session over.
+
+use std::time::Duration;
+
+use steadfast_core::effect::Wake;
+use steadfast_core::id::{AgentName, Epoch, Timestamp};
+use steadfast_core::input::{Activate, Input};
+use steadfast_core::session::{Ownership, Session};
+use steadfast_core::wake;
+use steadfast_protocol::record::Cause;
+
+use super::chores::Chore;
+use super::{Driver, Stance};
+use crate::triage;
+
+/// Whether a session that nobody here owns needs an owner, though nobody asks anything of it.
+fn needs_owner(session: &Session, now: Timestamp) -> bool {
+    match &session.ownership {
+        Ownership::Never => false,
+        // Its owner is another process, and of this store there is only one at a time: it is gone.
+        Ownership::Owned { .. } => true,
+        // What it waits for may have changed with the release of this program: asked anew.
+        Ownership::Released { .. } => match wake(session) {
+            Wake::Now => true,
+            Wake::At(at) => at <= now,
+            Wake::Never => false,
+        },
+    }
+}
+
+impl Driver {
+    /// Decides to own the session; what follows waits for its Record, and nothing starts before.
+    /// `agent` is whose session it will be when there is none yet.
+    pub(super) fn own(&mut self, agent: Option<&AgentName>) {
+        let session = self.journal.decided();
+        let name = session.profile().map(|profile| &profile.agent).or(agent);
+        let agent = name.and_then(|name| self.host.agent(name)).cloned();
+        let now = self.host.now();
+        let policy = match &agent {
+            Some(agent) => agent.policy.clone(),
+            None => session.policy.clone(),
+        };
+        // Where acknowledged Records may be lost, no epoch comes twice all the same.
+        let epoch_min = if self.host.options.epoch_from_clock {
+            Epoch(now.0 / 1_000)
+        } else {
+            Epoch(0)
+        };
+        let activate = Activate {
+            node: self.host.node.clone(),
+            epoch_min,
+            policy,
+            open_calls: triage::open_calls(agent.as_deref(), session),
+        };
+        self.journal
+            .decide(&Input::Activate(activate), Cause::Activate, now);
+        let epoch = self.journal.decided().epoch;
+        self.stance = Stance::Owning { epoch };
+        tracing::debug!(session = %self.seat.key, %epoch, "session taken over");
+        self.purge_deleted();
+    }
+
+    /// Takes the decision to own back: nothing else was decided, so nothing is written.
+    pub(super) fn disown(&mut self) {
+        self.journal.forget();
+        self.stance = Stance::Looking;
+    }
+
+    /// Somebody thinks that the session may need an owner.
+    pub(super) fn woken(&mut self) {
+        if self.stance != Stance::Looking {
+            return;
+        }
+        let session = self.journal.committed();
+        if needs_owner(session, self.host.now()) {
+            self.own(None);
+            return;
+        }
+        // A crash between a release and its timer leaves the session in the index, by which it is
+        // found and comes here.
+        if let Ownership::Released { wake: Wake::At(_) } = session.ownership
+            && let Wake::At(at) = wake(session)
+        {
+            let timers = std::sync::Arc::clone(&self.host.stores.timers);
+            let (key, epoch) = (self.seat.key.clone(), session.epoch);
+            self.chores.spawn(async move {
+                let set = timers.set(&key, epoch, at).await;
+                Chore::Done("timer", set.map_err(|error| error.to_string()))
+            });
+        }
+    }
+
+    /// How long this session may be idle in memory.
+    pub(super) fn idle_after(&self) -> Duration {
+        let options = &self.host.options;
+        if self.seat.is_pressed() {
+            options.idle_after_pressed
+        } else {
+            options.idle_after
+        }
+    }
+}

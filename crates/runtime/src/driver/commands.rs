@@ -1,0 +1,269 @@
+//! What is knocked at the door: commands, wake-ups, the wish to let go.
+
+use std::sync::Arc;
+
+use steadfast_core::Answer;
+use steadfast_core::command::{Command, CommandBody};
+use steadfast_core::id::{AgentName, CallId, Seq};
+use steadfast_core::input::Input;
+use steadfast_core::session::Existence;
+use steadfast_protocol::record::Cause;
+use steadfast_store::mailbox::MailSeq;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Driver, End, Stance};
+use crate::doors::{Knock, Refusal, Seat};
+use crate::load::{self, ValueError};
+use crate::open::OpenError;
+use crate::sessions::{Admission, AdmitError};
+use crate::triage::{self, Slot};
+
+/// Who waits until all that was decided so far is committed.
+pub(super) struct Waiter {
+    seq: Seq,
+    what: Waiting,
+}
+
+enum Waiting {
+    Command {
+        answer: Answer,
+        reply: oneshot::Sender<Result<Admission, Refusal>>,
+    },
+    Wake {
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
+    Mail {
+        up_to: MailSeq,
+    },
+}
+
+/// A command with what the owner found out about it.
+pub(super) struct Prepared {
+    pub(super) command: Command,
+    /// Reserved for a call that is approved.
+    pub(super) slot: Option<(CallId, Slot)>,
+}
+
+impl Driver {
+    pub(super) async fn knocked(&mut self, knock: Knock) {
+        match knock {
+            Knock::Command { command, reply } => self.commanded(*command, reply).await,
+            Knock::Mail => self.read_mail(),
+            Knock::Wake { reply } => {
+                self.woken();
+                self.wait(Waiting::Wake { reply });
+            }
+            Knock::Drain => self.drain(),
+        }
+    }
+
+    async fn commanded(
+        &mut self,
+        command: Command,
+        reply: oneshot::Sender<Result<Admission, Refusal>>,
+    ) {
+        if let Some(agent) = self.missing_agent(&command.body) {
+            let error = AdmitError::AgentUnknown(agent.to_string());
+            let _ = reply.send(Err(Refusal::Error(error)));
+            return;
+        }
+        let prepared = match self.prepare(command).await {
+            Ok(prepared) => prepared,
+            Err(detail) => {
+                let error = AdmitError::Unavailable(detail);
+                let _ = reply.send(Err(Refusal::Error(error)));
+                return;
+            }
+        };
+        // A client that left does not need the answer; what was decided stands.
+        if let Some(answer) = self.decide_command(prepared, false) {
+            self.wait(Waiting::Command { answer, reply });
+        }
+    }
+
+    /// Decides about a command. A session is taken over only if something follows.
+    pub(super) fn decide_command(&mut self, prepared: Prepared, receipted: bool) -> Option<Answer> {
+        let Prepared { command, slot } = prepared;
+        let looked = self.stance == Stance::Looking;
+        if looked {
+            self.own(new_agent(&command.body));
+        }
+        let cause = Cause::Command {
+            id: command.id.clone(),
+        };
+        let input = Input::Command { command, receipted };
+        let decided = self.journal.decide(&input, cause, self.host.now());
+        if looked && decided.events == 0 {
+            self.disown();
+        }
+        let slots = slot.into_iter().collect();
+        self.dispatcher.hold_slots(slots, self.journal.decided());
+        decided.answer
+    }
+
+    /// The agent that a command needs and that is not configured here.
+    fn missing_agent<'a>(&'a self, body: &'a CommandBody) -> Option<&'a AgentName> {
+        let name = match (&self.journal.decided().existence, body) {
+            (Existence::Open(profile), CommandBody::Submit { .. }) => &profile.agent,
+            (Existence::Absent, body) => new_agent(body)?,
+            (Existence::Open(_) | Existence::Deleting(_), _) => return None,
+        };
+        self.host.agent(name).is_none().then_some(name)
+    }
+
+    /// An approval takes today's triage of its call with it. `Err`: the store cannot be reached.
+    pub(super) async fn prepare(&mut self, mut command: Command) -> Result<Prepared, String> {
+        let mut slot = None;
+        if let CommandBody::DecideApproval {
+            approval,
+            approved: true,
+            triage,
+            ..
+        } = &mut command.body
+        {
+            (*triage, slot) = self.triage_agreed(approval.0).await?;
+        }
+        Ok(Prepared { command, slot })
+    }
+
+    async fn triage_agreed(
+        &mut self,
+        id: CallId,
+    ) -> Result<
+        (
+            Option<steadfast_core::input::CallTriage>,
+            Option<(CallId, Slot)>,
+        ),
+        String,
+    > {
+        let session = self.journal.decided();
+        let Some((turn, call)) = session.turn.as_ref().zip(session.call(id)) else {
+            return Ok((None, None));
+        };
+        let profile = session.profile();
+        let Some(agent) = profile.and_then(|profile| self.host.agent(&profile.agent)) else {
+            return Ok((None, None));
+        };
+        let blobs = &*self.host.stores.blobs;
+        let input = match load::value(blobs, &session.key, &call.input).await {
+            Ok(input) => input,
+            Err(ValueError::Unavailable(detail)) => return Err(detail),
+            // The tool then says that it was not run, and why.
+            Err(ValueError::Damaged(_)) => return Ok((None, None)),
+        };
+        let (triage, slot) = triage::agreed(agent, turn, &call.tool, &input);
+        Ok((Some(triage), slot.map(|slot| (id, slot))))
+    }
+
+    /// The node lets go of its sessions.
+    fn drain(&mut self) {
+        if let Stance::Owning { epoch } = self.stance {
+            let until = Instant::now() + self.host.options.drain_grace;
+            self.stance = Stance::Draining { epoch, until };
+        }
+    }
+
+    pub(super) fn wait_for_mail(&mut self, up_to: MailSeq) {
+        self.wait(Waiting::Mail { up_to });
+    }
+
+    fn wait(&mut self, what: Waiting) {
+        let seq = self.journal.decided_seq();
+        self.waiters.push_back(Waiter { seq, what });
+        self.answer_committed();
+    }
+
+    /// Tells all whose answer is committed.
+    pub(super) fn answer_committed(&mut self) {
+        let committed = Arc::clone(self.journal.committed());
+        while self
+            .waiters
+            .front()
+            .is_some_and(|waiter| waiter.seq <= committed.seq)
+        {
+            let Some(waiter) = self.waiters.pop_front() else {
+                return;
+            };
+            // Who left before the answer does not need it.
+            match waiter.what {
+                Waiting::Command { answer, reply } => {
+                    let _ = reply.send(Ok(Admission::Decided {
+                        verdict: answer.verdict,
+                        session: Arc::clone(&committed),
+                        first: !answer.repeated,
+                    }));
+                }
+                Waiting::Wake { reply } => {
+                    let _ = reply.send(Ok(()));
+                }
+                Waiting::Mail { up_to } => self.acknowledge(up_to),
+            }
+        }
+    }
+
+    /// Tells all who still wait that this owner gives no answer.
+    pub(super) async fn refuse_all(&mut self, end: &End) {
+        let refusal = refusal(end, self.is_in_doubt());
+        for waiter in self.waiters.drain(..) {
+            match waiter.what {
+                Waiting::Command { reply, .. } => {
+                    let _ = reply.send(Err(refusal.clone()));
+                }
+                Waiting::Wake { reply } => {
+                    let _ = reply.send(Err(refusal.clone()));
+                }
+                // It stays in the mailbox for the next owner.
+                Waiting::Mail { .. } => {}
+            }
+        }
+        refuse_inbox(&mut self.seat, end).await;
+    }
+}
+
+/// Refuses all that knocked and was not looked at.
+pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End) {
+    seat.inbox.close();
+    let refusal = refusal(end, false);
+    while let Some(knock) = seat.inbox.recv().await {
+        match knock {
+            Knock::Command { reply, .. } => {
+                let _ = reply.send(Err(refusal.clone()));
+            }
+            Knock::Wake { reply } => {
+                let _ = reply.send(Err(refusal.clone()));
+            }
+            Knock::Mail | Knock::Drain => {}
+        }
+    }
+}
+
+fn refusal(end: &End, in_doubt: bool) -> Refusal {
+    match end {
+        End::NotNeeded | End::Released | End::Lost => Refusal::Again,
+        End::NotOpened(error) => Refusal::Error(match error {
+            OpenError::Quarantined { .. } => AdmitError::Quarantined(error.to_string()),
+            OpenError::Unavailable(_) | OpenError::NewerVersion(_) => {
+                AdmitError::Unavailable(error.to_string())
+            }
+        }),
+        End::GaveUp(detail) if in_doubt => {
+            Refusal::Error(AdmitError::OutcomeUnknown(detail.clone()))
+        }
+        End::GaveUp(detail) => Refusal::Error(AdmitError::Unavailable(detail.clone())),
+    }
+}
+
+/// The agent of the session that a command makes.
+fn new_agent(body: &CommandBody) -> Option<&AgentName> {
+    match body {
+        CommandBody::Create { new } | CommandBody::Fork { new, .. } => Some(&new.agent),
+        CommandBody::Submit { new, .. } => new.as_ref().map(|new| &new.agent),
+        CommandBody::Withdraw { .. }
+        | CommandBody::Cancel { .. }
+        | CommandBody::Compact
+        | CommandBody::DecideApproval { .. }
+        | CommandBody::SettleCall { .. }
+        | CommandBody::Delete => None,
+    }
+}

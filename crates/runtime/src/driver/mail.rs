@@ -1,0 +1,123 @@
+//! Letters of the session's mailbox: read in order, decided, and removed once that is committed.
+
+use std::sync::Arc;
+
+use steadfast_protocol::DecodeError;
+use steadfast_protocol::mail::{self, Mail};
+use steadfast_store::error::ReadError;
+use steadfast_store::mailbox::{Letter, MailSeq};
+
+use super::chores::Chore;
+use super::{Driver, Stance};
+
+/// What is known of the mailbox.
+#[derive(Default)]
+pub(super) struct Mailroom {
+    /// The newest letter that was decided about.
+    taken: MailSeq,
+    reading: bool,
+    /// More came while it was read.
+    read_again: bool,
+    /// A letter of a newer release stands in the way.
+    blocked: bool,
+}
+
+impl Driver {
+    /// Reads the mailbox, if it is not being read.
+    pub(super) fn read_mail(&mut self) {
+        let takes_mail = matches!(self.stance, Stance::Looking | Stance::Owning { .. });
+        if !takes_mail || self.mailroom.blocked {
+            return;
+        }
+        if self.mailroom.reading {
+            self.mailroom.read_again = true;
+            return;
+        }
+        self.mailroom.reading = true;
+        let (mailbox, key) = (Arc::clone(&self.host.stores.mailbox), self.seat.key.clone());
+        let (after, limit) = (self.mailroom.taken, self.host.options.mail_batch_max);
+        self.chores
+            .spawn(async move { Chore::MailRead(mailbox.pending(&key, after, limit).await) });
+    }
+
+    pub(super) async fn mail_read(&mut self, letters: Result<Vec<Letter>, ReadError>) {
+        self.mailroom.reading = false;
+        match letters {
+            Ok(letters) => self.take_letters(letters).await,
+            // The queue delivers it again.
+            Err(error) => {
+                tracing::warn!(session = %self.seat.key, %error, "mailbox not read");
+            }
+        }
+        if std::mem::take(&mut self.mailroom.read_again) {
+            self.read_mail();
+        }
+    }
+
+    /// Decides about letters in their order.
+    pub(super) async fn take_letters(&mut self, letters: Vec<Letter>) {
+        if matches!(self.stance, Stance::Draining { .. } | Stance::Releasing) {
+            return;
+        }
+        let full = letters.len() >= self.host.options.mail_batch_max;
+        for letter in letters {
+            if letter.seq <= self.mailroom.taken {
+                continue;
+            }
+            if !self.take_letter(&letter).await {
+                return;
+            }
+            self.mailroom.taken = letter.seq;
+            self.wait_for_mail(letter.seq);
+        }
+        if full {
+            self.read_mail();
+        }
+    }
+
+    /// `false`: it must wait, and all after it.
+    async fn take_letter(&mut self, letter: &Letter) -> bool {
+        let mail = match mail::decode(&letter.bytes) {
+            Ok(mail) => mail,
+            Err(DecodeError::Version { .. }) => {
+                // A node of that release takes it; this one does not skip what was receipted.
+                self.mailroom.blocked = true;
+                tracing::warn!(session = %self.seat.key, "mail of a newer release is left");
+                return false;
+            }
+            Err(error @ DecodeError::Corrupt { .. }) => {
+                tracing::error!(
+                    session = %self.seat.key, letter = letter.seq.0, %error, "mail dropped"
+                );
+                return true;
+            }
+        };
+        match mail {
+            Mail::WakeUp { .. } => self.woken(),
+            Mail::Command { command, .. } => match self.prepare(command).await {
+                Ok(prepared) => {
+                    // Its sender holds a receipt and asks for the answer by the command's id.
+                    let _ = self.decide_command(prepared, true);
+                }
+                Err(detail) => {
+                    tracing::warn!(session = %self.seat.key, detail, "mail waits");
+                    return false;
+                }
+            },
+        }
+        true
+    }
+
+    /// All up to this letter is decided and committed.
+    pub(super) fn acknowledge(&mut self, up_to: MailSeq) {
+        let (mailbox, key) = (Arc::clone(&self.host.stores.mailbox), self.seat.key.clone());
+        self.chores.spawn(async move {
+            let done = mailbox.acknowledge(&key, up_to).await;
+            // One that stays is delivered again, and its command is then known.
+            Chore::Done(
+                "mail acknowledgement",
+                done.map_err(|error| error.to_string()),
+            )
+        });
+    }
+}

@@ -1,0 +1,160 @@
+//! Letting a session go: for idleness, a drain, or because it was deleted.
+//!
+//! The order matters. `Released` is committed first; then the timer or the wake-up is set; then the
+//! index forgets the session. A crash in between leaves the session in the index, where it is found.
+
+use std::sync::Arc;
+
+use steadfast_core::effect::Wake;
+use steadfast_core::input::Input;
+use steadfast_core::session::{Existence, Ownership, Session};
+use steadfast_protocol::mail::{self, Mail};
+use steadfast_protocol::record::Cause;
+use steadfast_store::mailbox::{Lane, SendError};
+use tokio::time::Instant;
+
+use super::chores::Chore;
+use super::{Driver, End, Stance};
+use crate::directory;
+
+impl Driver {
+    /// Decides to let go, when there is nothing to do here or the node wants to.
+    pub(super) fn release_if_idle(&mut self) {
+        let settled = self.journal.is_settled() && self.waiters.is_empty();
+        let quiet = settled && self.seat.inbox.is_empty();
+        let due = match self.stance {
+            Stance::Owning { .. } => {
+                let idle = settled && self.chores.is_empty() && self.dispatcher.is_idle();
+                self.idle_since = match (idle, self.idle_since) {
+                    (true, None) => Some(Instant::now()),
+                    (true, since) => since,
+                    (false, _) => None,
+                };
+                let waited = self
+                    .idle_since
+                    .is_some_and(|since| since.elapsed() >= self.idle_after());
+                // What was deleted goes at once, before somebody makes it again.
+                idle && (self.is_gone() || (waited && quiet))
+            }
+            Stance::Draining { .. } => quiet && self.dispatcher.is_quiet(),
+            Stance::Looking | Stance::Releasing => false,
+        };
+        if due {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        // Questions that come now are for the next owner.
+        self.seat.inbox.close();
+        self.journal
+            .decide(&Input::Release, Cause::Release, self.host.now());
+        self.stance = Stance::Releasing;
+        self.idle_since = None;
+    }
+
+    /// Once `Released` is committed: all that makes sure that the session is found again.
+    pub(super) async fn finish_release(&mut self) -> Option<End> {
+        if self.stance != Stance::Releasing || !self.journal.is_settled() {
+            return None;
+        }
+        let session = Arc::clone(self.journal.committed());
+        let found_again = self.set_wake(&session).await;
+        match session.existence {
+            Existence::Absent => self.bury().await,
+            Existence::Open(_) | Existence::Deleting(_) => self.put_away(&session).await,
+        }
+        match found_again {
+            Ok(()) => self.unclaim().await,
+            // The index keeps the session until a sweep has set its timer.
+            Err(error) => {
+                tracing::warn!(session = %self.seat.key, error, "wake-up not set, the sweep will");
+            }
+        }
+        Some(End::Released)
+    }
+
+    async fn set_wake(&mut self, session: &Session) -> Result<(), String> {
+        let stores = &self.host.stores;
+        let Ownership::Released { wake } = session.ownership else {
+            return Err("the session is not released".into());
+        };
+        match wake {
+            Wake::Never => Ok(()),
+            Wake::At(at) => {
+                let set = stores.timers.set(&session.key, session.epoch, at).await;
+                set.map_err(|error| error.to_string())
+            }
+            Wake::Now => {
+                let letter = mail::encode(&Mail::WakeUp { dead_owner: None });
+                let letter = letter.map_err(|error| error.to_string())?;
+                let (lane, id) = (Lane::Control, format!("wake-{}", session.epoch));
+                match stores
+                    .mailbox
+                    .send(&session.key, lane, &id, letter.into())
+                    .await
+                {
+                    // Whoever takes what fills it, wakes the session.
+                    Ok(_) | Err(SendError::Full) => Ok(()),
+                    Err(SendError::Write(error)) => Err(error.to_string()),
+                }
+            }
+        }
+    }
+
+    /// Snapshot and directory, for who opens or lists it next.
+    async fn put_away(&mut self, session: &Session) {
+        if self.records_since_snapshot >= self.host.options.snapshot_at_release_records_min
+            && let Chore::Snapshot(_, Err(error)) = self.snapshot().await
+        {
+            tracing::warn!(session = %session.key, error, "snapshot not written");
+        }
+        if let Some(entry) = directory::entry(session) {
+            directory::put(&self.host, &session.key, entry).await;
+        }
+    }
+
+    async fn unclaim(&mut self) {
+        let Some(version) = self.claim else {
+            return;
+        };
+        let (index, node) = (&self.host.stores.active, &self.host.node);
+        if let Err(error) = index.remove(node, &self.seat.key, version).await {
+            tracing::warn!(session = %self.seat.key, %error, "index entry left to the sweep");
+        }
+    }
+
+    /// The session was deleted: what it leaves goes, only the Record that says so stays.
+    async fn bury(&mut self) {
+        let (stores, key) = (&self.host.stores, &self.seat.key);
+        let purged = match self.purge_through {
+            Some(through) => stores.log.purge(key, through).await,
+            None => Ok(()),
+        };
+        let blobs = stores.blobs.remove_all(key).await;
+        let snapshot = stores.snapshots.remove(key).await;
+        let listed = stores.directory.remove(key).await;
+        for (what, done) in [
+            ("log", purged),
+            ("blobs", blobs),
+            ("snapshot", snapshot),
+            ("directory", listed),
+        ] {
+            if let Err(error) = done {
+                tracing::error!(session = %key, what, %error, "deleted session not all removed");
+            }
+        }
+    }
+
+    /// A deletion whose purge was cut off by a crash is finished by the next owner.
+    pub(super) fn purge_deleted(&mut self) {
+        let Some(through) = self.purge_through else {
+            return;
+        };
+        let (log, key) = (Arc::clone(&self.host.stores.log), self.seat.key.clone());
+        self.chores.spawn(async move {
+            let purged = log.purge(&key, through).await;
+            Chore::Done("purge", purged.map_err(|error| error.to_string()))
+        });
+    }
+}

@@ -1,0 +1,60 @@
+//! What every session of this process shares.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast_core::id::{NodeId, Timestamp};
+use steadfast_store::Stores;
+
+use crate::agent::{Agent, Agents};
+use crate::clock::Clock;
+use crate::options::Options;
+
+/// This process: its ports, agents and limits.
+pub(crate) struct Host {
+    /// Limits.
+    pub(crate) options: Options,
+    /// The ports of the store.
+    pub(crate) stores: Stores,
+    /// Configured agents.
+    pub(crate) agents: Agents,
+    /// The time of day.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Drawn at process start.
+    pub(crate) node: NodeId,
+}
+
+impl Host {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn agent(&self, name: &steadfast_core::id::AgentName) -> Option<&Arc<Agent>> {
+        self.agents.get(name)
+    }
+
+    /// How long from now until an instant of the wall clock.
+    pub(crate) fn until(&self, at: Timestamp) -> Duration {
+        Duration::from_millis(at.0.saturating_sub(self.now().0))
+    }
+}
+
+/// Doubles a wait for each try, from `min` up to `max`.
+pub(crate) fn backoff(min: Duration, max: Duration, tries: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(tries.saturating_sub(1));
+    min.saturating_mul(doubled).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_up_to_its_maximum() {
+        let (min, max) = (Duration::from_millis(50), Duration::from_secs(2));
+        let waits: Vec<u128> = [0, 1, 2, 3, 6, 7, 100]
+            .map(|tries| backoff(min, max, tries).as_millis())
+            .to_vec();
+        assert_eq!(waits, [50, 50, 100, 200, 1_600, 2_000, 2_000]);
+    }
+}

@@ -1,0 +1,217 @@
+//! The three states of an owned session, and the one append between them.
+//!
+//! ```text
+//!   committed  --- Record in flight --->  in flight  --- entries that wait --->  decided
+//!   what the log holds                                                what was decided last
+//! ```
+//!
+//! Decisions are made on `decided`. What waits goes into the next Record as soon as none is in
+//! flight, so all that is decided during one append is committed by the next: group commit for each
+//! session. Nothing here does IO.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use steadfast_core::id::{NodeId, Seq, Timestamp};
+use steadfast_core::input::{Input, instant};
+use steadfast_core::limits::RECORD_BYTES_MAX;
+use steadfast_core::session::Session;
+use steadfast_core::{Answer, apply, decide};
+use steadfast_protocol::EncodeError;
+use steadfast_protocol::record::{self, Cause, Entry, Record, RecordHash};
+use steadfast_store::log::{Append, Tail};
+
+/// Entries that wait for the next Record above which no new commands are taken in.
+const ENTRIES_RELAXED_MAX: usize = 256;
+
+/// The states of one session as its owner knows them.
+pub(crate) struct Journal {
+    committed: Arc<Session>,
+    flight: Option<Flight>,
+    decided: Session,
+    waiting: Vec<Entry>,
+    tail: Tail,
+    last_record: RecordHash,
+}
+
+/// A Record that was handed to the log.
+struct Flight {
+    record: Arc<Record>,
+    after: Arc<Session>,
+    hash: RecordHash,
+}
+
+/// What a decision did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Decided {
+    /// The answer to a command.
+    pub(crate) answer: Option<Answer>,
+    /// How many events followed.
+    pub(crate) events: usize,
+}
+
+/// An append to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Departure {
+    /// The fence.
+    pub(crate) expected: Tail,
+    /// The Record.
+    pub(crate) append: Append,
+}
+
+impl Journal {
+    /// The journal of a session as the log holds it.
+    pub(crate) fn new(session: Session, tail: Tail, last_record: RecordHash) -> Self {
+        Self {
+            committed: Arc::new(session.clone()),
+            flight: None,
+            decided: session,
+            waiting: Vec::new(),
+            tail,
+            last_record,
+        }
+    }
+
+    /// The state that the log holds.
+    pub(crate) fn committed(&self) -> &Arc<Session> {
+        &self.committed
+    }
+
+    /// The state after the Record in flight.
+    pub(crate) fn in_flight(&self) -> Option<&Arc<Session>> {
+        self.flight.as_ref().map(|flight| &flight.after)
+    }
+
+    /// The newest state.
+    pub(crate) fn decided(&self) -> &Session {
+        &self.decided
+    }
+
+    /// The fence after the last committed Record.
+    pub(crate) fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    /// Hash of the last committed Record.
+    pub(crate) fn last_record(&self) -> RecordHash {
+        self.last_record
+    }
+
+    /// Whether all that was decided is committed.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.flight.is_none() && self.waiting.is_empty()
+    }
+
+    /// Whether commands may be taken in, or should wait until an append is done.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.len() < ENTRIES_RELAXED_MAX
+    }
+
+    /// The newest entry that waits for its Record.
+    pub(crate) fn newest(&self) -> Option<&Entry> {
+        self.waiting.last()
+    }
+
+    /// Decides about an input; what follows waits for the next Record.
+    pub(crate) fn decide(&mut self, input: &Input, cause: Cause, clock: Timestamp) -> Decided {
+        let at = instant(clock, self.decided.at);
+        let decision = decide(&self.decided, input, at);
+        for event in &decision.events {
+            apply(&mut self.decided, at, event);
+        }
+        let events = decision.events.len();
+        if events > 0 {
+            self.waiting.push(Entry {
+                cause,
+                at,
+                events: decision.events,
+            });
+        }
+        Decided {
+            answer: decision.answer,
+            events,
+        }
+    }
+
+    /// Takes back all that was decided and is not on its way to the log.
+    pub(crate) fn forget(&mut self) {
+        self.waiting.clear();
+        let newest = self.in_flight().unwrap_or(&self.committed);
+        self.decided = Session::clone(newest);
+    }
+
+    /// Closes the next Record, if something waits and none is in flight: as many entries as fit.
+    pub(crate) fn depart(&mut self, node: &NodeId) -> Result<Option<Departure>, EncodeError> {
+        if self.flight.is_some() || self.waiting.is_empty() {
+            return Ok(None);
+        }
+        let mut record = Record {
+            first_seq: self.committed.seq.next(),
+            epoch: self.decided.epoch,
+            prev: self.last_record,
+            entries: std::mem::take(&mut self.waiting),
+        };
+        let bytes = loop {
+            let encoded = record::encode(&record);
+            let fits = match &encoded {
+                Ok(bytes) => bytes.len() <= RECORD_BYTES_MAX,
+                Err(EncodeError::TooLarge { .. }) => false,
+                Err(EncodeError::TooDeep { .. } | EncodeError::Unwritable { .. }) => true,
+            };
+            // One decision is never divided: what it may hold was bounded before it was made.
+            if fits || record.entries.len() == 1 {
+                break encoded?;
+            }
+            let mut rest = record.entries.split_off(record.entries.len() / 2);
+            rest.append(&mut self.waiting);
+            self.waiting = rest;
+        };
+        let after = if self.waiting.is_empty() {
+            self.decided.clone()
+        } else {
+            fold(&self.committed, &record)
+        };
+        let departure = Departure {
+            expected: self.tail,
+            append: Append {
+                hash: RecordHash::of(&bytes),
+                bytes: Bytes::from(bytes),
+                first_seq: record.first_seq,
+                last_seq: record.last_seq(),
+                epoch: record.epoch,
+                node: node.clone(),
+            },
+        };
+        self.flight = Some(Flight {
+            record: Arc::new(record),
+            after: Arc::new(after),
+            hash: departure.append.hash,
+        });
+        Ok(Some(departure))
+    }
+
+    /// The Record in flight is committed; gives it.
+    pub(crate) fn land(&mut self, tail: Tail) -> Option<Arc<Record>> {
+        let flight = self.flight.take()?;
+        self.committed = flight.after;
+        self.last_record = flight.hash;
+        self.tail = tail;
+        Some(flight.record)
+    }
+
+    /// Number of the last event that was decided.
+    pub(crate) fn decided_seq(&self) -> Seq {
+        self.decided.seq
+    }
+}
+
+/// The state after a Record.
+fn fold(session: &Session, record: &Record) -> Session {
+    let mut session = session.clone();
+    for entry in &record.entries {
+        for event in &entry.events {
+            apply(&mut session, entry.at, event);
+        }
+    }
+    session
+}

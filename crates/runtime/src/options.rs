@@ -1,0 +1,89 @@
+//! Limits of a runtime, each with its default.
+
+use std::time::Duration;
+
+/// Limits of one node's runtime.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Sessions that are in memory at the same time, at most; above it commands are answered
+    /// "unavailable" and mail and timers wait.
+    pub actors_max: usize,
+    /// Sessions in memory above which an idle one is let go after [`Options::idle_after_pressed`].
+    pub actors_relaxed_max: usize,
+    /// How long an idle session stays in memory.
+    pub idle_after: Duration,
+    /// The same when many are in memory.
+    pub idle_after_pressed: Duration,
+    /// Commands that wait at one session's door, at most; more wait at the sender.
+    pub door_commands_max: usize,
+    /// How long a client waits for the decision about its command.
+    pub admission_patience: Duration,
+    /// How long an append whose outcome is not known is repeated before the owner gives up.
+    pub append_patience: Duration,
+    /// Wait before the first repetition of a failed append; doubled each time.
+    pub append_retry_min: Duration,
+    /// Longest wait between repetitions of an append, and of other writes.
+    pub append_retry_max: Duration,
+    /// How long a cancelled effect may take to stop by itself.
+    pub cancel_grace: Duration,
+    /// How long running effects may go on when the node lets go of its sessions.
+    pub drain_grace: Duration,
+    /// Sessions that are opened at the same time because of mail, timers and the sweep.
+    pub activations_max: usize,
+    /// How long mail is given back for when this node has no room for its session.
+    pub mail_delay: Duration,
+    /// Letters read from a mailbox at once.
+    pub mail_batch_max: usize,
+    /// Records after which a snapshot is written.
+    pub snapshot_records: u64,
+    /// Records since the last snapshot below which none is written when a session is let go.
+    pub snapshot_at_release_records_min: u64,
+    /// A changed session is shown in lists after this; changes within it are shown together.
+    pub directory_delay: Duration,
+    /// How often the index of owned sessions is searched for those that nobody keeps alive.
+    pub sweep_every: Duration,
+    /// Wait before a session whose actor failed is opened again; doubled each time.
+    pub failed_rest_min: Duration,
+    /// Longest such wait.
+    pub failed_rest_max: Duration,
+    /// Wait before an effect is started again whose outcome changed nothing.
+    pub futile_rest: Duration,
+    /// Bytes of the open step's live frames that are kept for followers who come late.
+    pub open_step_bytes_max: usize,
+    /// Records read from the log at once.
+    pub read_batch_records: usize,
+    /// Whether an epoch is at least the Unix second of its activation. Needed where the store may
+    /// lose acknowledged Records, so that an epoch never comes twice.
+    pub epoch_from_clock: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            actors_max: 100_000,
+            actors_relaxed_max: 10_000,
+            idle_after: Duration::from_secs(60),
+            idle_after_pressed: Duration::from_secs(1),
+            door_commands_max: 64,
+            admission_patience: Duration::from_secs(5),
+            append_patience: Duration::from_secs(60),
+            append_retry_min: Duration::from_millis(50),
+            append_retry_max: Duration::from_secs(2),
+            cancel_grace: Duration::from_secs(5),
+            drain_grace: Duration::from_secs(30),
+            activations_max: 64,
+            mail_delay: Duration::from_secs(1),
+            mail_batch_max: 64,
+            snapshot_records: 64,
+            snapshot_at_release_records_min: 8,
+            directory_delay: Duration::from_millis(250),
+            sweep_every: Duration::from_secs(30),
+            failed_rest_min: Duration::from_secs(1),
+            failed_rest_max: Duration::from_secs(60),
+            futile_rest: Duration::from_secs(1),
+            open_step_bytes_max: 4 << 20,
+            read_batch_records: 64,
+            epoch_from_clock: false,
+        }
+    }
+}

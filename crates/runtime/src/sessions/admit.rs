@@ -1,0 +1,234 @@
+//! Admission: the one path on which a command becomes durable.
+//!
+//! ```text
+//!   in memory here ------------------------> its owner decides --> the log
+//!   not in memory: open it, decide --nothing follows--> answer, nothing is written
+//!                                  --else--> Activated + the command's events, one Record
+//!   lost three times, or no room ----------> the mailbox
+//! ```
+
+use std::sync::Arc;
+
+use steadfast_core::command::{Command, CommandBody};
+use steadfast_core::id::SessionKey;
+use steadfast_core::session::Existence;
+use steadfast_protocol::mail::{self, Mail};
+use steadfast_store::error::WriteError;
+use steadfast_store::mailbox::{Lane, SendError};
+use tokio::sync::oneshot;
+
+use super::{Admission, AdmitError, Sessions};
+use crate::actor;
+use crate::doors::{Door, EnterError, Entered, Knock, Refusal};
+use crate::spill::{Patience, Spill, SpillError};
+
+/// How often a command is given to another owner before it goes to the mailbox.
+const LOST_MAX: u32 = 3;
+
+/// Why a session could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum KnockError {
+    /// Its owner let go meanwhile: ask again once it is gone.
+    Gone,
+    /// There is no room for another session in memory.
+    Full,
+    /// It is not opened now.
+    NotNow(String),
+}
+
+impl Sessions {
+    /// Makes a command durable and gives its answer.
+    pub async fn admit(
+        &self,
+        key: &SessionKey,
+        mut command: Command,
+    ) -> Result<Admission, AdmitError> {
+        if self.is_draining() {
+            return Err(AdmitError::Draining);
+        }
+        self.spill(key, &mut command.body).await?;
+        let patience = self.shared.host.options.admission_patience;
+        match tokio::time::timeout(patience, self.admit_directly(key, &command)).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => self.admit_by_mail(key, command).await,
+            Err(_) => Err(AdmitError::OutcomeUnknown(
+                "its owner did not decide in time".into(),
+            )),
+        }
+    }
+
+    /// Asks the session's owner here. `None`: it cannot be owned here now.
+    async fn admit_directly(
+        &self,
+        key: &SessionKey,
+        command: &Command,
+    ) -> Option<Result<Admission, AdmitError>> {
+        let mut lost = 0;
+        // An owner that died with the question may have decided it.
+        let mut in_doubt = false;
+        loop {
+            let (reply, answer) = oneshot::channel();
+            let command = Box::new(command.clone());
+            match self.knock(key, Knock::Command { command, reply }).await {
+                Ok(door) => {
+                    match answer.await {
+                        Ok(Ok(admission)) => return Some(Ok(admission)),
+                        Ok(Err(Refusal::Error(error))) => return Some(Err(error)),
+                        Ok(Err(Refusal::Again)) => {}
+                        Err(_) => in_doubt = true,
+                    }
+                    door.gone().await;
+                }
+                Err(KnockError::Gone) => {}
+                Err(KnockError::Full) => return None,
+                Err(KnockError::NotNow(detail)) if in_doubt => {
+                    return Some(Err(AdmitError::OutcomeUnknown(detail)));
+                }
+                Err(KnockError::NotNow(_)) if self.is_draining() => {
+                    return Some(Err(AdmitError::Draining));
+                }
+                Err(KnockError::NotNow(detail)) => {
+                    return Some(Err(AdmitError::Unavailable(detail)));
+                }
+            }
+            lost += 1;
+            if lost > LOST_MAX {
+                return None;
+            }
+        }
+    }
+
+    /// Asks a session something; brings it into memory if it is not.
+    pub(crate) async fn knock(
+        &self,
+        key: &SessionKey,
+        knock: Knock,
+    ) -> Result<Arc<Door>, KnockError> {
+        match self.shared.doors.enter(key) {
+            Ok(Entered::Present(door)) => match door.knock(knock).await {
+                Ok(()) => Ok(door),
+                Err(_) => {
+                    door.gone().await;
+                    Err(KnockError::Gone)
+                }
+            },
+            Ok(Entered::Made(door, seat)) => {
+                // Before anybody sits there: an owner whom nobody asks anything leaves at once.
+                door.hint(knock);
+                let host = Arc::clone(&self.shared.host);
+                let keeper = self.shared.keeper.get_cell();
+                let spawned = actor::spawn(host, seat, keeper).await;
+                spawned.map_err(|error| KnockError::NotNow(error.to_string()))?;
+                Ok(door)
+            }
+            Err(EnterError::Full(_)) => Err(KnockError::Full),
+            Err(error @ (EnterError::Resting(_) | EnterError::Closed)) => {
+                Err(KnockError::NotNow(error.to_string()))
+            }
+        }
+    }
+
+    /// Makes sure that a session has an owner if it needs one; answers once that is durable.
+    pub(crate) async fn wake(&self, key: &SessionKey) -> Result<(), KnockError> {
+        let (reply, answer) = oneshot::channel();
+        let door = self.knock(key, Knock::Wake { reply }).await?;
+        match answer.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Refusal::Error(error))) => Err(KnockError::NotNow(error.to_string())),
+            Ok(Err(Refusal::Again)) => {
+                door.gone().await;
+                Err(KnockError::Gone)
+            }
+            Err(_) => Err(KnockError::NotNow("its actor failed".into())),
+        }
+    }
+
+    /// Moves what is too large into blobs, unless the session's answer will be that it is not there:
+    /// then nothing may be written.
+    async fn spill(&self, key: &SessionKey, body: &mut CommandBody) -> Result<(), AdmitError> {
+        let spill = Spill {
+            host: &self.shared.host,
+            key,
+            patience: Patience::Once,
+        };
+        if spill.is_needed(body) && !makes_session(body) {
+            let session = self.load(key).await;
+            if session.is_ok_and(|session| matches!(session.existence, Existence::Absent)) {
+                return Ok(());
+            }
+        }
+        spill.command(body).await.map_err(|error| match error {
+            SpillError::TooLarge(detail) | SpillError::Write(WriteError::Refused(detail)) => {
+                AdmitError::TooLarge(detail)
+            }
+            // A blob that nothing names changes nothing.
+            SpillError::Write(error @ (WriteError::Unavailable(_) | WriteError::Unknown(_))) => {
+                AdmitError::Unavailable(error.to_string())
+            }
+        })
+    }
+
+    /// Puts a command into the session's mailbox, for whoever owns it next.
+    async fn admit_by_mail(
+        &self,
+        key: &SessionKey,
+        command: Command,
+    ) -> Result<Admission, AdmitError> {
+        let host = &self.shared.host;
+        if let Some(agent) = new_agent(&command.body)
+            && host.agent(agent).is_none()
+        {
+            return Err(AdmitError::AgentUnknown(agent.to_string()));
+        }
+        let lane = lane(&command.body);
+        let id = command.id.to_string();
+        let at = host.now();
+        let letter = mail::encode(&Mail::Command { command, at });
+        let letter = letter.map_err(|error| AdmitError::TooLarge(error.to_string()))?;
+        match host
+            .stores
+            .mailbox
+            .send(key, lane, &id, letter.into())
+            .await
+        {
+            Ok(_) => Ok(Admission::Accepted),
+            Err(SendError::Full) => Err(AdmitError::MailboxFull),
+            Err(SendError::Write(WriteError::Unknown(detail))) => {
+                Err(AdmitError::OutcomeUnknown(detail))
+            }
+            Err(SendError::Write(error)) => Err(AdmitError::Unavailable(error.to_string())),
+        }
+    }
+}
+
+fn makes_session(body: &CommandBody) -> bool {
+    new_agent(body).is_some()
+}
+
+fn new_agent(body: &CommandBody) -> Option<&steadfast_core::id::AgentName> {
+    match body {
+        CommandBody::Create { new } | CommandBody::Fork { new, .. } => Some(&new.agent),
+        CommandBody::Submit { new, .. } => new.as_ref().map(|new| &new.agent),
+        CommandBody::Withdraw { .. }
+        | CommandBody::Cancel { .. }
+        | CommandBody::Compact
+        | CommandBody::DecideApproval { .. }
+        | CommandBody::SettleCall { .. }
+        | CommandBody::Delete => None,
+    }
+}
+
+/// Messages have their own bound, so that a flood of them never locks out what ends a turn.
+fn lane(body: &CommandBody) -> Lane {
+    match body {
+        CommandBody::Create { .. } | CommandBody::Fork { .. } | CommandBody::Submit { .. } => {
+            Lane::Messages
+        }
+        CommandBody::Withdraw { .. }
+        | CommandBody::Cancel { .. }
+        | CommandBody::Compact
+        | CommandBody::DecideApproval { .. }
+        | CommandBody::SettleCall { .. }
+        | CommandBody::Delete => Lane::Control,
+    }
+}

@@ -1,0 +1,91 @@
+//! Reading sessions: their state, their log, their blobs, lists of them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use steadfast_core::content::BlobHash;
+use steadfast_core::id::{Seq, SessionId, SessionKey, TenantId};
+use steadfast_core::session::Session;
+use steadfast_protocol::DecodeError;
+use steadfast_protocol::record::{self, Record};
+use steadfast_store::directory::{DirectoryEntry, DirectoryQuery};
+use steadfast_store::error::ReadError;
+use steadfast_store::log::ReadFrom;
+
+use super::{LoadError, Sessions};
+use crate::open;
+
+impl Sessions {
+    /// The committed state of a session; of one that does not exist, an absent one.
+    pub async fn load(&self, key: &SessionKey) -> Result<Arc<Session>, LoadError> {
+        if let Some(door) = self.shared.doors.find(key) {
+            let mut committed = door.committed();
+            if let Ok(session) = committed.wait_for(Option::is_some).await
+                && let Some(session) = session.as_ref()
+            {
+                return Ok(Arc::clone(session));
+            }
+        }
+        let host = &self.shared.host;
+        let opened = open::open(&host.stores, key, host.options.read_batch_records).await?;
+        Ok(Arc::new(opened.session))
+    }
+
+    /// The Records that hold the events after `after`, in order, at most `limit`. Fewer means that
+    /// there are no more now.
+    pub async fn records(
+        &self,
+        key: &SessionKey,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Arc<Record>>, LoadError> {
+        if let Some(door) = self.shared.doors.find(key)
+            && let Some(mut records) = door.feed.records_after(after)
+        {
+            records.truncate(limit);
+            return Ok(records);
+        }
+        let from = ReadFrom::Seq(after.next());
+        let log = &self.shared.host.stores.log;
+        let stored = log.read(key, from, limit).await.map_err(read_error)?;
+        stored
+            .iter()
+            .map(|stored| record::decode(&stored.bytes).map(Arc::new))
+            .collect::<Result<_, _>>()
+            .map_err(decode_error)
+    }
+
+    /// A tenant's sessions as the directory shows them; it may be behind.
+    pub async fn list(
+        &self,
+        tenant: &TenantId,
+        query: DirectoryQuery,
+    ) -> Result<Vec<(SessionId, DirectoryEntry)>, ReadError> {
+        self.shared.host.stores.directory.list(tenant, query).await
+    }
+
+    /// The bytes of one of the session's blobs.
+    pub async fn blob(&self, key: &SessionKey, hash: BlobHash) -> Result<Option<Bytes>, ReadError> {
+        self.shared.host.stores.blobs.get(key, hash).await
+    }
+
+    /// Whether the store answers.
+    pub async fn probe(&self) -> Result<(), LoadError> {
+        let nodes = self.shared.host.stores.active.nodes().await;
+        nodes.map(drop).map_err(read_error)
+    }
+}
+
+pub(super) fn read_error(error: ReadError) -> LoadError {
+    match error {
+        ReadError::Unavailable(detail) => LoadError::Unavailable(detail),
+        ReadError::Corrupt(detail) => LoadError::Quarantined(detail),
+    }
+}
+
+fn decode_error(error: DecodeError) -> LoadError {
+    match error {
+        DecodeError::Version { .. } => LoadError::NewerVersion(error.to_string()),
+        DecodeError::Corrupt { .. } => LoadError::Quarantined(error.to_string()),
+    }
+}

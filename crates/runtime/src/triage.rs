@@ -1,0 +1,112 @@
+//! What is found out about a call before it is decided about, and the slots that are reserved.
+
+use std::sync::Arc;
+
+use steadfast_core::call::CallState;
+use steadfast_core::content::{CallInput, ModelReply, Stored};
+use steadfast_core::id::CallId;
+use steadfast_core::input::{CallTriage, Gate, Place, RuleToday};
+use steadfast_core::session::{Session, Turn};
+use steadfast_tools::catalog::Tool;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::agent::Agent;
+
+/// A place in a tool's pool; given back when it is dropped.
+pub(crate) type Slot = OwnedSemaphorePermit;
+
+/// The triage of one reply: one entry for each of its calls.
+pub(crate) struct Triaged {
+    pub(crate) triage: Vec<CallTriage>,
+    /// By index of the call.
+    pub(crate) slots: Vec<(u16, Slot)>,
+}
+
+/// Triages all calls of a reply, before any of it is moved into blobs.
+pub(crate) fn reply(agent: &Agent, turn: &Turn, reply: &ModelReply) -> Triaged {
+    let mut triaged = Triaged {
+        triage: Vec::with_capacity(reply.calls.len()),
+        slots: Vec::new(),
+    };
+    if reply.calls.is_empty() {
+        return triaged;
+    }
+    let filter = agent.turn_filter(turn);
+    for (index, call) in (0_u16..).zip(&reply.calls) {
+        let mut triage = match &call.input {
+            Stored::Inline(input) => agent.catalog.triage(&call.tool, input, &filter),
+            // A provider's reply comes whole: what is not here cannot be checked.
+            Stored::Blob(_) => agent.catalog.triage(&call.tool, &unread(), &filter),
+        };
+        let slot = reserve(agent.catalog.get(&call.tool), &mut triage);
+        triaged.slots.extend(slot.map(|slot| (index, slot)));
+        triaged.triage.push(triage);
+    }
+    triaged
+}
+
+/// Triages a call to which a person has just agreed.
+pub(crate) fn agreed(
+    agent: &Agent,
+    turn: &Turn,
+    tool: &str,
+    input: &CallInput,
+) -> (CallTriage, Option<Slot>) {
+    let filter = agent.turn_filter(turn);
+    let mut triage = agent.catalog.triage_agreed(tool, input, &filter);
+    let slot = reserve(agent.catalog.get(tool), &mut triage);
+    (triage, slot)
+}
+
+fn unread() -> CallInput {
+    CallInput::Malformed {
+        text: String::new(),
+        error: "the arguments were not part of the reply".into(),
+    }
+}
+
+/// Reserves a slot for a call that may start at once.
+fn reserve(tool: Option<&Arc<Tool>>, triage: &mut CallTriage) -> Option<Slot> {
+    if triage.gate != Gate::Open {
+        return None;
+    }
+    match triage.place {
+        Place::Local => {
+            let slot = Arc::clone(&tool?.slots).try_acquire_owned().ok();
+            triage.slot = slot.is_some();
+            slot
+        }
+        // Its pool is not here.
+        Place::Remote => {
+            triage.slot = true;
+            None
+        }
+        Place::Client => None,
+    }
+}
+
+/// Today's rule of each open call whose tool is still configured. Of an agent that is not
+/// configured here nothing is known, so its calls keep the rules they were recorded with.
+pub(crate) fn open_calls(agent: Option<&Agent>, session: &Session) -> Vec<(CallId, RuleToday)> {
+    let calls = session.turn.iter().flat_map(|turn| turn.calls.iter());
+    calls
+        .filter(|call| !call.is_settled())
+        .filter_map(|call| {
+            let today = match agent {
+                Some(agent) => agent.catalog.rule_today(&call.tool)?,
+                None => RuleToday {
+                    rule: call.triage.rule,
+                    has_check: call.triage.has_check,
+                },
+            };
+            Some((call.id, today))
+        })
+        .collect()
+}
+
+/// Whether a call holds a slot of its tool's pool.
+pub(crate) fn holds_slot(session: &Session, call: CallId) -> bool {
+    session
+        .call(call)
+        .is_some_and(|call| matches!(call.state, CallState::Started { .. }))
+}
