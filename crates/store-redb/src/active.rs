@@ -1,0 +1,135 @@
+//! The index of owned sessions on redb: one row for each node and session.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redb::ReadableTable;
+use steadfast_core::id::{NodeId, SessionKey, Timestamp};
+use steadfast_store::active::{ActiveEntry, ActiveIndex};
+use steadfast_store::error::{ReadError, WriteError};
+
+use crate::engine::Engine;
+use crate::fault::Fault;
+use crate::key;
+use crate::operation::{Promise, Step};
+use crate::table::{self, TableName};
+
+/// [`ActiveIndex`] on redb.
+pub(crate) struct RedbActiveIndex {
+    engine: Arc<Engine>,
+}
+
+impl RedbActiveIndex {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+}
+
+#[async_trait]
+impl ActiveIndex for RedbActiveIndex {
+    // Not synced at once: it is on the disk no later than any Record that is appended after it,
+    // because one writer commits both in this order.
+    async fn add(
+        &self,
+        node: &NodeId,
+        session: &SessionKey,
+        at: Timestamp,
+    ) -> Result<u64, WriteError> {
+        let key = key::of_node_session(node, session);
+        self.engine
+            .write(Promise::Seen, 0, move |group| {
+                let version = group.next_position();
+                let row = [version.to_be_bytes(), at.0.to_be_bytes()].concat();
+                group
+                    .table(TableName::Active)?
+                    .insert(key.as_slice(), row.as_slice())?;
+                Ok(Step::changed(version))
+            })
+            .await
+    }
+
+    // Not synced at once: an entry that comes back after a crash costs one look.
+    async fn remove(
+        &self,
+        node: &NodeId,
+        session: &SessionKey,
+        version: u64,
+    ) -> Result<(), WriteError> {
+        let key = key::of_node_session(node, session);
+        self.engine
+            .write(Promise::Seen, 0, move |group| {
+                let active = group.table(TableName::Active)?;
+                let found = match active.get(key.as_slice())? {
+                    Some(row) => Some(read_row(row.value())?.0),
+                    None => None,
+                };
+                if found.is_none_or(|found| found > version) {
+                    return Ok(Step::unchanged(()));
+                }
+                active.remove(key.as_slice())?;
+                Ok(Step::changed(()))
+            })
+            .await
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeId>, ReadError> {
+        // One step for each node, however many sessions it has.
+        self.engine
+            .read_apart(|read| {
+                let active = table::open(read, TableName::Active)?;
+                let mut nodes = Vec::new();
+                let mut from = Vec::new();
+                while let Some(row) = active.range::<&[u8]>(from.as_slice()..)?.next() {
+                    let node = key::split_node(row?.0.value()).ok_or_else(not_an_entry)?.0;
+                    from = key::of_node(&node).end;
+                    nodes.push(node);
+                }
+                Ok(nodes)
+            })
+            .await
+    }
+
+    async fn entries(
+        &self,
+        node: &NodeId,
+        after: Option<&SessionKey>,
+        limit: usize,
+    ) -> Result<Vec<ActiveEntry>, ReadError> {
+        let mut range = key::of_node(node);
+        if let Some(after) = after {
+            range = range.after(&key::of_node_session(node, after));
+        }
+        let rows = self
+            .engine
+            .read_rows(TableName::Active, range, limit)
+            .await?;
+        rows.iter()
+            .map(|(key, row)| read_entry(node, key, row).map_err(Fault::into_read_error))
+            .collect()
+    }
+}
+
+fn read_entry(node: &NodeId, key: &[u8], row: &[u8]) -> Result<ActiveEntry, Fault> {
+    let (_, rest) = key::split_node(key).ok_or_else(not_an_entry)?;
+    let (session, _) = key::split_session(rest).ok_or_else(not_an_entry)?;
+    let (version, at) = read_row(row)?;
+    Ok(ActiveEntry {
+        node: node.clone(),
+        session,
+        at,
+        version,
+    })
+}
+
+fn read_row(row: &[u8]) -> Result<(u64, Timestamp), Fault> {
+    let (version, at) = row.split_first_chunk().ok_or_else(not_an_entry)?;
+    let at = at.try_into().map_err(|_| not_an_entry())?;
+    Ok((
+        u64::from_be_bytes(*version),
+        Timestamp(u64::from_be_bytes(at)),
+    ))
+}
+
+fn not_an_entry() -> Fault {
+    Fault::Corrupt("an entry of the index of owned sessions cannot be read".into())
+}

@@ -1,0 +1,230 @@
+//! Opening the store.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use steadfast_store::clock::{Clock, SystemClock};
+use steadfast_store::local::LocalLive;
+use steadfast_store::{Guarantee, Stores};
+use thiserror::Error;
+
+use crate::active::RedbActiveIndex;
+use crate::blobs::RedbBlobs;
+use crate::database::{self, NotOpened};
+use crate::directory::RedbDirectory;
+use crate::engine::{Engine, Health, Shared};
+use crate::fault::Fault;
+use crate::folder::{self, FolderLock};
+use crate::log::RedbLog;
+use crate::mailbox::RedbMailbox;
+use crate::options::Options;
+use crate::snapshots::RedbSnapshots;
+use crate::stats::Stats;
+use crate::storage::{Seen, Source, file_source};
+use crate::table::FORMAT;
+use crate::timers::RedbTimers;
+use crate::writer::Writer;
+
+/// Why a store was not opened. Nothing was changed in what it holds.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Another process has it.
+    #[error(
+        "the data folder {} is in use by {}: stop it, or give this node a folder of its own",
+        .folder.display(),
+        .holder.map_or("another process".into(), |process| format!("process {process}"))
+    )]
+    InUse {
+        /// The data folder.
+        folder: PathBuf,
+        /// Number of the process, when it could be read.
+        holder: Option<u32>,
+    },
+    /// The folder cannot be used.
+    #[error("the data folder {} cannot be used: check that it can be written", .folder.display())]
+    Folder {
+        /// The data folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It was written by another release.
+    #[error(
+        "{} has format {found}, this release reads and writes format {known}: \
+         use the release that wrote it",
+        .file.display()
+    )]
+    Format {
+        /// The file.
+        file: PathBuf,
+        /// Format of the file; 0 when it is not a store of sessions at all.
+        found: u64,
+        /// Format of this release.
+        known: u64,
+    },
+    /// It cannot be read.
+    #[error("{} cannot be opened: {reason}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The system gives no thread.
+    #[error("the writer's thread cannot be started")]
+    Thread(#[source] io::Error),
+}
+
+/// Why a store was not closed in good order. All that was acknowledged as synced is on the disk.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the store failed before it was closed: {0}")]
+pub struct CloseError(String);
+
+/// A store in one file, open.
+///
+/// The file is closed by [`Self::close`], or when this and all its ports are dropped.
+pub struct RedbStore {
+    engine: Arc<Engine>,
+    stores: Stores,
+    guarantee: Guarantee,
+    writer: JoinHandle<()>,
+}
+
+impl RedbStore {
+    /// Opens the store in a data folder, or makes it. Blocks: after a crash the file is checked.
+    pub fn open(data_folder: &Path, options: Options) -> Result<Self, OpenError> {
+        let lock = FolderLock::take(data_folder)?;
+        let file = folder::file(data_folder);
+        let source = file_source(file.clone());
+        let store = Self::open_locked(&file, source, options, Arc::new(SystemClock), Some(lock))?;
+        // The file may be new: its name must outlive a loss of power as its content does.
+        folder::sync(data_folder).map_err(|source| OpenError::Folder {
+            folder: data_folder.to_path_buf(),
+            source,
+        })?;
+        Ok(store)
+    }
+
+    /// Opens the store on storage of the caller's, under the caller's clock: for tests of faults.
+    pub fn open_on(
+        source: Source,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OpenError> {
+        Self::open_locked(Path::new("the given storage"), source, options, clock, None)
+    }
+
+    fn open_locked(
+        file: &Path,
+        source: Source,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        lock: Option<FolderLock>,
+    ) -> Result<Self, OpenError> {
+        let seen = Arc::new(Seen::default());
+        let (database, numbers) = database::open(&source, &seen, options.cache_bytes)
+            .map_err(|error| refused(file, error))?;
+        let shared = Arc::new(Shared::new(seen, clock, options.silence()));
+        *shared.database_mut() = Some(database);
+        database::fill(&shared).map_err(|fault| refused(file, NotOpened::Fault(fault)))?;
+        let guarantee = Guarantee {
+            fsync: options.require_fsync,
+            replicas: 1,
+        };
+        // Bounded by the places that senders take first.
+        let (sender, receiver) = mpsc::channel();
+        let writer = Writer::new(
+            Arc::clone(&shared),
+            receiver,
+            source,
+            options,
+            numbers,
+            lock,
+        );
+        let writer = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || writer.run())
+            .map_err(OpenError::Thread)?;
+        let engine = Arc::new(Engine::new(shared, sender));
+        Ok(Self {
+            stores: ports(&engine),
+            engine,
+            guarantee,
+            writer,
+        })
+    }
+
+    /// The ports.
+    pub fn stores(&self) -> Stores {
+        self.stores.clone()
+    }
+
+    /// What an acknowledgement means.
+    pub fn guarantee(&self) -> Guarantee {
+        self.guarantee
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Waits until the store has failed or is closed, and tells why: from then on every operation
+    /// is refused, and the process should end and start anew.
+    pub async fn failed(&self) -> String {
+        self.engine.shared.not_working().await
+    }
+
+    /// Writes what waits, syncs, closes the file and gives the folder free. Ports that are left
+    /// refuse everything from then on.
+    pub async fn close(self) -> Result<(), CloseError> {
+        let Self { engine, writer, .. } = self;
+        engine.ask_to_close();
+        let joined = tokio::task::spawn_blocking(move || writer.join()).await;
+        if !matches!(joined, Ok(Ok(()))) {
+            return Err(CloseError("the writer panicked".into()));
+        }
+        let health = engine.shared.health.borrow().clone();
+        match health {
+            Health::Closed | Health::Working => Ok(()),
+            Health::Failed(reason) => Err(CloseError(reason)),
+        }
+    }
+}
+
+fn ports(engine: &Arc<Engine>) -> Stores {
+    let engine = || Arc::clone(engine);
+    Stores {
+        log: Arc::new(RedbLog::new(engine())),
+        mailbox: Arc::new(RedbMailbox::new(engine())),
+        timers: Arc::new(RedbTimers::new(engine())),
+        active: Arc::new(RedbActiveIndex::new(engine())),
+        directory: Arc::new(RedbDirectory::new(engine())),
+        blobs: Arc::new(RedbBlobs::new(engine())),
+        snapshots: Arc::new(RedbSnapshots::new(engine())),
+        live: Arc::new(LocalLive::default()),
+    }
+}
+
+fn refused(file: &Path, error: NotOpened) -> OpenError {
+    match error {
+        NotOpened::Format(found) => OpenError::Format {
+            file: file.to_path_buf(),
+            found,
+            known: FORMAT,
+        },
+        NotOpened::InUse => OpenError::InUse {
+            folder: file.parent().unwrap_or(file).to_path_buf(),
+            holder: None,
+        },
+        NotOpened::Fault(fault) => OpenError::File {
+            file: file.to_path_buf(),
+            reason: match fault {
+                Fault::Database(redb::Error::Io(error)) => error.to_string(),
+                fault => fault.to_string(),
+            },
+        },
+    }
+}

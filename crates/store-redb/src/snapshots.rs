@@ -1,0 +1,80 @@
+//! Snapshots on redb: rows of bounded size, the newest snapshot of each session only.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use steadfast_core::id::SessionKey;
+use steadfast_store::error::{ReadError, WriteError};
+use steadfast_store::snapshots::Snapshots;
+
+use crate::engine::Engine;
+use crate::key;
+use crate::operation::{Promise, Step};
+use crate::piece;
+use crate::table::{self, TableName};
+
+/// A snapshot above this is refused: reading the log again is cheaper.
+const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// [`Snapshots`] on redb.
+pub(crate) struct RedbSnapshots {
+    engine: Arc<Engine>,
+}
+
+impl RedbSnapshots {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+}
+
+#[async_trait]
+impl Snapshots for RedbSnapshots {
+    async fn put(&self, session: &SessionKey, bytes: Bytes) -> Result<(), WriteError> {
+        if bytes.len() > SNAPSHOT_BYTES_MAX {
+            let reason = format!("a snapshot of more than {SNAPSHOT_BYTES_MAX} bytes");
+            return Err(WriteError::Refused(reason));
+        }
+        let hash = piece::hash(&bytes).await?;
+        let key = key::session(session);
+        self.engine
+            .write(Promise::Seen, bytes.len(), move |group| {
+                let snapshots = group.table(TableName::Snapshots)?;
+                piece::remove(snapshots, &key)?;
+                piece::put(snapshots, &key, hash, &bytes)?;
+                Ok(Step::changed(()))
+            })
+            .await
+    }
+
+    async fn get(&self, session: &SessionKey) -> Result<Option<Bytes>, ReadError> {
+        let key = key::session(session);
+        let content = self
+            .engine
+            .read_apart(move |read| {
+                let snapshots = table::open(read, TableName::Snapshots)?;
+                piece::get(&snapshots, &key)
+            })
+            .await;
+        // A cache: without it the log is read. A damaged one would be a wrong session.
+        if let Err(ReadError::Corrupt(detail)) = &content {
+            tracing::error!(%session, detail, "a damaged snapshot is passed over");
+            return Ok(None);
+        }
+        content
+    }
+
+    async fn remove(&self, session: &SessionKey) -> Result<(), WriteError> {
+        let key = key::session(session);
+        self.engine
+            .write(Promise::Kept, 0, move |group| {
+                let snapshots = group.table(TableName::Snapshots)?;
+                Ok(if piece::remove(snapshots, &key)? {
+                    Step::changed(())
+                } else {
+                    Step::unchanged(())
+                })
+            })
+            .await
+    }
+}

@@ -1,0 +1,16 @@
+//! The store on files, on a disk that crashes, on a disk that is full, and in a killed process.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on says so and ends"
+)]
+
+mod corruption;
+mod crash;
+mod disk;
+mod disk_full;
+mod grouping;
+mod kill;
+mod opening;
+mod samples;
+mod suite;
