@@ -23,3 +23,5 @@ pub mod http_server;
 pub mod ledger;
 pub mod left_out;
 pub mod product;
+pub mod provider_events;
+pub mod provider_server;
