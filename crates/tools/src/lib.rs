@@ -14,8 +14,10 @@
 mod answer;
 pub mod approval;
 pub mod catalog;
+pub mod command;
 mod cut;
 pub mod definition;
+pub mod demo;
 pub mod filter;
 pub mod function;
 pub mod http;
