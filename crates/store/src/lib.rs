@@ -16,6 +16,7 @@ pub mod blobs;
 pub mod clock;
 pub mod directory;
 pub mod error;
+pub mod fault;
 pub mod live;
 pub mod local;
 pub mod log;

@@ -2,8 +2,8 @@
 
 use futures_util::future::join_all;
 
-use super::samples::{last, read_all, record, session, stored};
-use super::{Outcome, Subject, comes_to_show};
+use super::samples::{holds, last, record, session, stored};
+use super::{Outcome, Subject};
 use crate::log::{AppendError, StoredRecord, Tail};
 
 /// Of many appends with one token, exactly one is written.
@@ -36,10 +36,7 @@ pub async fn one_of_many_racing_appends_wins(subject: Subject) -> Outcome {
             tail = new_tail;
         }
     }
-    comes_to_show(history, || async {
-        Ok(read_all(subject.stores.log.as_ref(), &key).await?)
-    })
-    .await
+    holds(&subject.stores, &key, &history).await
 }
 
 /// Appends to different sessions do not stand in each other's way.
@@ -78,9 +75,10 @@ pub async fn an_append_after_another_token_conflicts(subject: Subject) -> Outcom
     }
     let told = log.tail(&key).await?;
     assert_eq!((told.tail, told.last), (second_tail, Some(last(&second))));
-    comes_to_show(
-        vec![stored(first_tail, &first), stored(second_tail, &second)],
-        || async { Ok(read_all(log.as_ref(), &key).await?) },
+    holds(
+        &subject.stores,
+        &key,
+        &[stored(first_tail, &first), stored(second_tail, &second)],
     )
     .await
 }
@@ -103,9 +101,10 @@ pub async fn a_repeated_append_is_written_once(subject: Subject) -> Outcome {
     assert!(allowed, "{again:?}");
     let told = log.tail(&key).await?;
     assert_eq!((told.tail, told.last), (second_tail, Some(last(&second))));
-    comes_to_show(
-        vec![stored(first_tail, &first), stored(second_tail, &second)],
-        || async { Ok(read_all(log.as_ref(), &key).await?) },
+    holds(
+        &subject.stores,
+        &key,
+        &[stored(first_tail, &first), stored(second_tail, &second)],
     )
     .await
 }
@@ -113,7 +112,7 @@ pub async fn a_repeated_append_is_written_once(subject: Subject) -> Outcome {
 /// The same append sent twice at the same time, as by an impatient client, stands in the log once.
 pub async fn a_doubled_append_is_written_once(subject: Subject) -> Outcome {
     let key = session("a")?;
-    let mut tail = Tail::EMPTY;
+    let (mut tail, mut history) = (Tail::EMPTY, Vec::new());
     for round in 1..=20 {
         let append = record(round, 1, "doubled")?;
         let (one, other) = tokio::join!(
@@ -128,12 +127,9 @@ pub async fn a_doubled_append_is_written_once(subject: Subject) -> Outcome {
         }
         assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
         tail = told.tail;
+        history.push(stored(tail, &append));
     }
-    let read = || async {
-        let records = read_all(subject.stores.log.as_ref(), &key).await?;
-        Ok(records.len())
-    };
-    comes_to_show(20, read).await
+    holds(&subject.stores, &key, &history).await
 }
 
 /// A purge, even of everything, leaves the last Record, its token and so the fence.
@@ -148,10 +144,7 @@ pub async fn a_purge_keeps_the_fence(subject: Subject) -> Outcome {
         log.purge(&key, through).await?;
         let told = log.tail(&key).await?;
         assert_eq!((told.tail, told.last), (second_tail, Some(last(&second))));
-        comes_to_show(vec![stored(second_tail, &second)], || async {
-            Ok(read_all(log.as_ref(), &key).await?)
-        })
-        .await?;
+        holds(&subject.stores, &key, &[stored(second_tail, &second)]).await?;
         for stale in [Tail::EMPTY, first_tail] {
             let outcome = log.append(&key, stale, record(1, 1, "zombie")?).await;
             assert_eq!(outcome, Err(AppendError::Conflict), "{stale:?}");
@@ -160,8 +153,5 @@ pub async fn a_purge_keeps_the_fence(subject: Subject) -> Outcome {
     let third = record(3, 1, "third")?;
     let third_tail = log.append(&key, second_tail, third.clone()).await?;
     log.purge(&key, second_tail).await?;
-    comes_to_show(vec![stored(third_tail, &third)], || async {
-        Ok(read_all(log.as_ref(), &key).await?)
-    })
-    .await
+    holds(&subject.stores, &key, &[stored(third_tail, &third)]).await
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use steadfast_core::id::{Epoch, Timestamp};
 
-use super::samples::{last, node, read_all, record, session, stored};
+use super::samples::{holds, last, node, record, session, stored};
 use super::{Outcome, Persistent, is_quiet, soon};
 use crate::log::{AppendError, Tail};
 use crate::mailbox::{Lane, Letter, MailSeq};
@@ -36,7 +36,7 @@ pub async fn the_log_survives(persistent: Persistent) -> Outcome {
     assert_eq!((told.tail, told.last), (tail, expected));
     let records = kept.iter().skip(2).map(|(_, record, _)| record.clone());
     let records: Vec<_> = records.collect();
-    assert_eq!(read_all(log.as_ref(), &key).await?, records);
+    holds(&subject.stores, &key, &records).await?;
     for (stale, _, _) in &kept {
         let outcome = log.append(&key, *stale, record(11, 1, "zombie")?).await;
         assert_eq!(outcome, Err(AppendError::Conflict));

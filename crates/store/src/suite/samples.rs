@@ -6,8 +6,9 @@ use steadfast_core::id::{
 };
 use steadfast_protocol::record::RecordHash;
 
-use crate::error::ReadError;
-use crate::log::{Append, LastRecord, Log, ReadFrom, StoredRecord, Tail};
+use super::{Outcome, comes_to_show};
+use crate::log::{Append, LastRecord, ReadFrom, StoredRecord, Tail};
+use crate::stores::Stores;
 
 pub(crate) fn tenant(name: &str) -> Result<TenantId, InvalidId> {
     TenantId::new(name)
@@ -68,10 +69,32 @@ pub(crate) fn stored(tail: Tail, append: &Append) -> StoredRecord {
     }
 }
 
-/// Up to a thousand Records.
-pub(crate) async fn read_all(
-    log: &dyn Log,
+/// A read, which may be behind, comes to show exactly these Records.
+pub(crate) async fn reads(
+    stores: &Stores,
     session: &SessionKey,
-) -> Result<Vec<StoredRecord>, ReadError> {
-    log.read(session, ReadFrom::After(Tail::EMPTY), 1_000).await
+    from: ReadFrom,
+    limit: usize,
+    expected: &[StoredRecord],
+) -> Outcome {
+    comes_to_show(expected.to_vec(), || async {
+        Ok(stores.log.read(session, from, limit).await?)
+    })
+    .await
+}
+
+/// A read of everything comes to show exactly these Records.
+pub(crate) async fn holds(
+    stores: &Stores,
+    session: &SessionKey,
+    expected: &[StoredRecord],
+) -> Outcome {
+    reads(
+        stores,
+        session,
+        ReadFrom::After(Tail::EMPTY),
+        1_000,
+        expected,
+    )
+    .await
 }
