@@ -1,10 +1,11 @@
 //! What a Rust tool is told of the call that it runs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use steadfast_core::id::{Epoch, SessionKey, TurnId};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::worker::{Job, ToolIo};
@@ -66,8 +67,8 @@ impl ToolCall {
         Duration::from_millis(self.job.remaining_ms).saturating_sub(self.started.elapsed())
     }
 
-    /// Cancelled when the outcome is no longer wanted. The function has 5 s to stop by itself;
-    /// after that it is dropped at its next `await`.
+    /// Cancelled when the outcome is no longer wanted or its time is over. The function has 5 s to
+    /// stop by itself; after that it is dropped at its next `await`.
     pub fn cancelled(&self) -> &CancellationToken {
         &self.io.cancelled
     }

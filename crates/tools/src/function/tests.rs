@@ -132,25 +132,37 @@ async fn an_input_that_the_type_refuses_reaches_the_model_and_not_the_function()
     assert_eq!(outcome, done(ToolOutput::error(words)));
 }
 
-#[tokio::test]
-async fn a_function_that_takes_too_long_is_unknown_and_one_without_time_did_nothing() {
-    let tool = || {
-        function("t", "", |_: Order, _| async move {
-            Ok(std::future::pending::<String>().await)
-        })
-    };
+#[tokio::test(start_paused = true)]
+async fn a_function_out_of_time_is_asked_to_stop_and_unknown_if_it_does_not() {
+    let deaf = function("t", "", |_: Order, _| async move {
+        Ok(std::future::pending::<String>().await)
+    });
+    let polite = function("t", "", |_: Order, call: ToolCall| async move {
+        call.cancelled().cancelled().await;
+        Ok(format!("stopped with {:?} left", call.remaining()))
+    });
+    let input = || job_within(json!({ "id": 1 }), 10_000);
+    let no_outcome = "no outcome within 10000 ms".to_owned();
     assert_eq!(
-        run_with(tool(), job_within(json!({ "id": 1 }), 20), io()).await,
-        CallOutcome::Unknown {
-            detail: "no outcome within 20 ms".to_owned()
-        }
+        run_with(deaf, input(), io()).await,
+        CallOutcome::Unknown { detail: no_outcome }
     );
     assert_eq!(
-        run_with(tool(), job_within(json!({ "id": 1 }), 0), io()).await,
-        CallOutcome::Retry {
-            detail: "no time was left to start it".to_owned(),
-            retry_after_ms: None,
-        }
+        run_with(polite, input(), io()).await,
+        done("stopped with 0ns left")
+    );
+}
+
+#[tokio::test]
+async fn a_function_without_time_did_nothing() {
+    let tool = function("t", "", |_: Order, _| async move { Ok("ran") });
+    let did_nothing = CallOutcome::Retry {
+        detail: "no time was left to start it".to_owned(),
+        retry_after_ms: None,
+    };
+    assert_eq!(
+        run_with(tool, job_within(json!({ "id": 1 }), 0), io()).await,
+        did_nothing
     );
 }
 

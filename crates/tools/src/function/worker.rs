@@ -5,9 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use steadfast_core::content::ToolOutput;
 use steadfast_core::input::{CallOutcome, ReplayRule};
+use tokio::time::timeout;
 
 use crate::function::{Handler, ToolCall, ToolFailure};
 use crate::worker::{Job, ToolIo, ToolWorker};
+
+/// Time for a function to stop by itself once its time is over.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A function with the rule that says what an unclassified error means.
 pub(crate) struct FunctionWorker {
@@ -48,10 +52,22 @@ impl ToolWorker for FunctionWorker {
                 retry_after_ms: None,
             };
         }
-        let remaining = Duration::from_millis(job.remaining_ms);
         let input = std::mem::take(&mut job.input);
-        let running = (self.handler)(input, ToolCall::new(job, io));
-        match tokio::time::timeout(remaining, running).await {
+        let remaining = Duration::from_millis(job.remaining_ms);
+        let stop = io.cancelled.child_token();
+        let io = ToolIo {
+            cancelled: stop.clone(),
+            ..io
+        };
+        let mut running = (self.handler)(input, ToolCall::new(job, io));
+        let in_time = match timeout(remaining, &mut running).await {
+            Ok(ended) => Ok(ended),
+            Err(_) => {
+                stop.cancel();
+                timeout(GRACE, running).await
+            }
+        };
+        match in_time {
             Ok(Ok(output)) => CallOutcome::Done(output.into()),
             Ok(Err(failure)) => self.outcome(failure),
             Err(_) => CallOutcome::Unknown {
