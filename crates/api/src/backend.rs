@@ -1,0 +1,152 @@
+//! Sessions and stores as the routes see them: the only file that calls them.
+//!
+//! Each question has a deadline. A read that takes longer is answered with `timed_out`; a command
+//! that takes longer has an unknown outcome, and the client is told so.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use steadfast_core::command::{Command, CommandBody};
+use steadfast_core::content::BlobHash;
+use steadfast_core::id::{CommandId, Seq, SessionId, SessionKey, TenantId};
+use steadfast_core::session::{Existence, Session};
+use steadfast_protocol::record::Record;
+use steadfast_runtime::agent::Agents;
+use steadfast_runtime::sessions::{Admission, AdmitError, Follower, Sessions};
+use steadfast_store::directory::{DirectoryEntry, DirectoryQuery};
+
+use crate::error::{ErrorCode, Problem};
+use crate::metrics::Metrics;
+
+/// Sessions behind deadlines.
+pub(crate) struct Backend {
+    sessions: Sessions,
+    patience: Duration,
+    metrics: Arc<Metrics>,
+}
+
+impl Backend {
+    pub(crate) fn new(sessions: Sessions, request_ms: u64, metrics: Arc<Metrics>) -> Self {
+        Self {
+            sessions,
+            patience: Duration::from_millis(request_ms),
+            metrics,
+        }
+    }
+
+    /// Asks a session for something.
+    pub(crate) async fn admit(
+        &self,
+        key: &SessionKey,
+        id: CommandId,
+        body: CommandBody,
+    ) -> Result<Admission, Problem> {
+        let command = Command { id, body };
+        let admitted = tokio::time::timeout(self.patience, self.sessions.admit(key, command))
+            .await
+            .unwrap_or_else(|_| Err(AdmitError::OutcomeUnknown("it took too long".into())));
+        self.metrics.admission(match &admitted {
+            Ok(Admission::Decided { .. }) => "decided",
+            Ok(Admission::Accepted) => "accepted",
+            Err(AdmitError::Unavailable(_)) => "unavailable",
+            Err(AdmitError::OutcomeUnknown(_)) => "outcome_unknown",
+            Err(AdmitError::MailboxFull) => "mailbox_full",
+            Err(AdmitError::Quarantined(_)) => "quarantined",
+            Err(AdmitError::AgentUnknown(_)) => "agent_unknown",
+            Err(AdmitError::TooLarge(_)) => "too_large",
+            Err(AdmitError::Draining) => "draining",
+        });
+        Ok(admitted?)
+    }
+
+    /// The state of a session that exists.
+    pub(crate) async fn load(&self, key: &SessionKey) -> Result<Arc<Session>, Problem> {
+        let session = self.load_any(key).await?;
+        match session.existence {
+            Existence::Open(_) => Ok(session),
+            Existence::Absent | Existence::Deleting(_) => Err(session_not_found()),
+        }
+    }
+
+    /// The state of a session, whether it exists or not.
+    pub(crate) async fn load_any(&self, key: &SessionKey) -> Result<Arc<Session>, Problem> {
+        self.within(self.sessions.load(key)).await
+    }
+
+    /// What is committed after an event, and with `live` what is shown before.
+    pub(crate) fn follow(&self, key: &SessionKey, after: Seq, live: bool) -> Follower {
+        self.sessions.follow(key, after, live)
+    }
+
+    /// The Records that hold the events after `after`, in order.
+    pub(crate) async fn records(
+        &self,
+        key: &SessionKey,
+        after: Seq,
+        limit: usize,
+    ) -> Result<Vec<Arc<Record>>, Problem> {
+        self.within(self.sessions.records(key, after, limit)).await
+    }
+
+    /// A tenant's sessions.
+    pub(crate) async fn list(
+        &self,
+        tenant: &TenantId,
+        query: DirectoryQuery,
+    ) -> Result<Vec<(SessionId, DirectoryEntry)>, Problem> {
+        self.within(self.sessions.list(tenant, query)).await
+    }
+
+    /// The bytes of a blob.
+    pub(crate) async fn blob(
+        &self,
+        key: &SessionKey,
+        hash: BlobHash,
+    ) -> Result<Option<Bytes>, Problem> {
+        self.within(self.sessions.blob(key, hash)).await
+    }
+
+    /// Makes the session `to` with a copy of the transcript of `from`.
+    pub(crate) async fn fork(
+        &self,
+        from: &SessionKey,
+        at: Option<Seq>,
+        to: &SessionKey,
+        id: CommandId,
+    ) -> Result<Admission, Problem> {
+        self.within(self.sessions.fork(from, at, to, id)).await
+    }
+
+    /// Whether the store answers.
+    pub(crate) async fn probe(&self) -> Result<(), Problem> {
+        self.within(self.sessions.probe()).await
+    }
+
+    /// The configured agents.
+    pub(crate) fn agents(&self) -> &Agents {
+        self.sessions.agents()
+    }
+
+    async fn within<T, E>(&self, answer: impl Future<Output = Result<T, E>>) -> Result<T, Problem>
+    where
+        Problem: From<E>,
+    {
+        match tokio::time::timeout(self.patience, answer).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Problem::new(
+                ErrorCode::TimedOut,
+                "the store did not answer in time; nothing was changed",
+            )),
+        }
+    }
+}
+
+/// There is no such session, or it is another tenant's.
+pub(crate) fn session_not_found() -> Problem {
+    Problem::new(
+        ErrorCode::SessionNotFound,
+        "there is no session of this id; make it with PUT",
+    )
+}
