@@ -98,11 +98,12 @@ pub enum AppendError {
 ///    `tail` and `read` of any node.
 /// 3. After [`WriteError::Unknown`] the Record may stand in the log now, later, or never. Sending
 ///    the same append again is safe: if the first landed, the second answers `Ok` with its tail or
-///    [`AppendError::Conflict`]; the caller tells the two apart by the hash in `tail`. It never
-///    stands in the log twice.
-/// 4. [`AppendError::Conflict`] means that this call wrote nothing and never will. An earlier call
-///    with the same append that ended as unknown may still land. While `tail` still equals
-///    `expected`, another append is in flight: its outcome is not known yet, ask again.
+///    [`AppendError::Conflict`]. It never stands in the log twice.
+/// 4. [`AppendError::Conflict`] means that this call wrote nothing and never will; an earlier call
+///    with the same append that ended as unknown may have landed, or still land. While `tail` still
+///    equals `expected`, another append is in flight: its outcome is not known yet, ask again. Once
+///    it has moved, the first Record after `expected` is the one that won: if it has the append's
+///    hash, the earlier call landed. The hash in `tail` says so at once only while nothing follows.
 /// 5. `tail` reads what is committed: it never misses a Record whose `append` was acknowledged
 ///    before the call.
 /// 6. `read` gives Records in order without gap, at most `limit`, but may be behind (it may miss
