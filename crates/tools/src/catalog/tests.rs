@@ -1,3 +1,6 @@
+mod build;
+mod finish;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -37,14 +40,6 @@ fn echo(name: &str) -> ToolDefinition {
 fn one(tool: ToolDefinition) -> Arc<Tool> {
     let catalog = Catalog::builder().with(tool).build().unwrap();
     Arc::clone(catalog.tools().next().unwrap())
-}
-
-async fn output_of(tool: ToolDefinition, input: Value) -> CallOutput {
-    let worker = one(tool).worker.clone().unwrap();
-    match worker.run(job(input), io()).await {
-        CallOutcome::Done(output) => output,
-        other => panic!("gave {other:?}"),
-    }
 }
 
 fn gate(catalog: &Catalog, tool: &str, input: &str, filter: &ToolFilter) -> Gate {
@@ -262,117 +257,6 @@ fn a_client_side_tool_has_no_worker_and_is_checked_like_any_other() {
     assert!(matches!(triage.gate, Gate::Refused { .. }));
 }
 
-fn with_spec(change: fn(&mut ToolSpec)) -> ToolDefinition {
-    let mut spec = ToolSpec::new("pay", "Pays", input_schema());
-    change(&mut spec);
-    let worker = one(echo("inner")).worker.clone().unwrap();
-    ToolDefinition::with_worker(spec, worker)
-}
-
-fn client() -> ToolDefinition {
-    ToolDefinition::client_side("where", "Asks", input_schema())
-}
-
-async fn no_answer(_: Value, _: crate::function::ToolCall) -> CheckAnswer {
-    CheckAnswer::Unknown
-}
-
-fn assert_refused<const N: usize>(cases: [(ToolDefinition, &str); N]) {
-    for (tool, words) in cases {
-        let error = Catalog::builder()
-            .with(tool)
-            .build()
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains(words), "{error:?} does not say {words:?}");
-    }
-}
-
-#[test]
-fn bad_names_and_schemas_are_refused_at_start_up() {
-    let no_input = json!({ "type": 1 });
-    assert_refused([
-        (echo(""), "\"\" is not a tool name"),
-        (echo("a.b"), "\"a.b\" is not a tool name"),
-        (echo(&"a".repeat(65)), "is not a tool name"),
-        (
-            echo("pay").output_schema(no_input),
-            "the output schema of tool \"pay\"",
-        ),
-        (
-            with_spec(|spec| spec.input_schema = json!({ "type": 1 })),
-            "the input schema of tool \"pay\"",
-        ),
-        (
-            with_spec(|spec| spec.input_schema = json!({ "type": "string" })),
-            "must say type \"object\"",
-        ),
-    ]);
-    let clash = Catalog::builder()
-        .with(echo("pay"))
-        .with(echo("pay"))
-        .build();
-    assert_eq!(
-        clash.err(),
-        Some(CatalogError::Clash {
-            tool: "pay".to_owned()
-        })
-    );
-}
-
-#[test]
-fn what_does_not_go_together_is_refused_at_start_up() {
-    assert_refused([
-        (
-            echo("pay").safe().check(no_answer),
-            "a check is only asked of",
-        ),
-        (
-            echo("pay").keyed().check(no_answer),
-            "a check is only asked of",
-        ),
-        (
-            echo("pay").safe().in_doubt(InDoubtPolicy::Wait),
-            "only a call with the rule never",
-        ),
-        (echo("pay").attempts_max(2), "has one attempt"),
-        (
-            echo("pay").safe().attempts_max(0),
-            "attempts_max must be at least 1",
-        ),
-        (
-            echo("pay").concurrency_max(0),
-            "concurrency_max must be at least 1",
-        ),
-        (
-            echo("pay").deadline(Duration::ZERO),
-            "the deadline must be at least 1 ms",
-        ),
-        (
-            echo("pay").approval_expires(Duration::ZERO),
-            "more than no time",
-        ),
-        (
-            with_spec(|spec| spec.place = Place::Client),
-            "a client-side tool has the kind",
-        ),
-        (
-            with_spec(|spec| spec.kind = ToolKind::ClientSide),
-            "a client-side tool has the kind",
-        ),
-        (
-            with_spec(|spec| spec.place = Place::Remote),
-            "its place is local",
-        ),
-        (
-            with_spec(|spec| spec.kind = ToolKind::ProviderExecuted),
-            "tools of a model provider",
-        ),
-        (client().exclusive(), "cannot be exclusive"),
-        (client().check(no_answer), "cannot be checked"),
-    ]);
-}
-
 #[test]
 fn a_filter_is_refused_at_the_door_and_lenient_later() {
     let catalog = Catalog::builder()
@@ -406,100 +290,6 @@ fn a_filter_is_refused_at_the_door_and_lenient_later() {
         .map(|tool| tool.spec.name.clone())
         .collect();
     assert_eq!(offered, ["a"]);
-}
-
-#[tokio::test]
-async fn a_result_that_does_not_fit_is_an_error_of_a_safe_tool_and_a_note_of_others() {
-    let schema = json!({ "type": "object", "properties": { "amount": { "maximum": 3 } } });
-    let misfit = "the result does not fit the tool's output schema: \
-                  at /amount: value is greater than the maximum of 3";
-    let echo = || echo("pay").output_schema(schema.clone());
-    let input = json!({ "amount": 5 });
-    let kept = CallOutput {
-        output: Stored::Inline(ToolOutput::from(input.clone())),
-        model_view: None,
-        note: Some(misfit.to_owned()),
-    };
-    assert_eq!(
-        output_of(echo().safe(), input.clone()).await,
-        ToolOutput::error(misfit).into()
-    );
-    assert_eq!(output_of(echo().keyed(), input.clone()).await, kept);
-    assert_eq!(output_of(echo(), input).await, kept);
-    let fitting = json!({ "amount": 2 });
-    assert_eq!(
-        output_of(echo().safe(), fitting.clone()).await,
-        ToolOutput::from(fitting).into()
-    );
-}
-
-#[tokio::test]
-async fn the_model_sees_the_mapped_result_and_errors_as_they_are() {
-    static MAPPED: AtomicU32 = AtomicU32::new(0);
-    let tool = echo("pay").to_model_output(|output| match output {
-        ToolOutput::Json { value } if value["amount"] == 13 => panic!("unlucky"),
-        other => {
-            MAPPED.fetch_add(1, Ordering::Relaxed);
-            ToolOutput::text(format!("{other:?}").len().to_string())
-        }
-    });
-    let input = json!({ "amount": 5 });
-    let length = format!("{:?}", ToolOutput::from(input.clone())).len();
-    let expected = CallOutput {
-        output: Stored::Inline(ToolOutput::from(input.clone())),
-        model_view: Some(Box::new(ToolOutput::text(length.to_string()))),
-        note: None,
-    };
-    assert_eq!(output_of(tool.clone(), input).await, expected);
-    let unlucky = json!({ "amount": 13 });
-    assert_eq!(
-        output_of(tool, unlucky.clone()).await,
-        ToolOutput::from(unlucky).into()
-    );
-    let failing = dynamic_function("fail", "Fails", input_schema(), |_, _| async {
-        Err::<Value, _>(crate::function::ToolFailure::told("no"))
-    });
-    let failing = failing.to_model_output(|_| {
-        MAPPED.fetch_add(100, Ordering::Relaxed);
-        ToolOutput::text("mapped")
-    });
-    assert_eq!(
-        output_of(failing, json!({})).await,
-        ToolOutput::error("no").into()
-    );
-    assert_eq!(MAPPED.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test]
-async fn a_check_answers_within_its_time_and_its_result_is_finished_too() {
-    let tool = echo("pay")
-        .output_schema(json!({ "type": "object" }))
-        .check(|input: Value, call| async move {
-            match input["amount"].as_u64() {
-                Some(1) => CheckAnswer::Done(ToolOutput::text(call.key()).into()),
-                Some(2) => CheckAnswer::NotDone,
-                _ => std::future::pending().await,
-            }
-        });
-    let worker = one(tool).worker.clone().unwrap();
-    let done = CheckAnswer::Done(CallOutput {
-        output: Stored::Inline(ToolOutput::text(crate::testing::KEY)),
-        model_view: None,
-        note: Some(
-            "the result does not fit the tool's output schema: \
-             at the top level: value is not of type \"object\""
-                .to_owned(),
-        ),
-    });
-    assert_eq!(worker.check(job(json!({ "amount": 1 }))).await, done);
-    assert_eq!(
-        worker.check(job(json!({ "amount": 2 }))).await,
-        CheckAnswer::NotDone
-    );
-    assert_eq!(
-        worker.check(job_within(json!({ "amount": 3 }), 20)).await,
-        CheckAnswer::Unknown
-    );
 }
 
 proptest! {
