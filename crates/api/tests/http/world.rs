@@ -15,7 +15,7 @@ use steadfast_core::input::{InDoubtPolicy, Policy};
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::scripted::ScriptedProvider;
 use steadfast_runtime::agent::Agent;
-use steadfast_runtime::clock::SystemClock;
+use steadfast_store::clock::SystemClock;
 use steadfast_runtime::{Runtime, RuntimeHandle};
 use steadfast_store::clock::SystemClock as StoreClock;
 use steadfast_store::memory;
