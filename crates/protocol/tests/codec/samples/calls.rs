@@ -1,0 +1,90 @@
+//! Events of calls and of the outbox.
+
+use steadfast_core::command::Digest;
+use steadfast_core::event::{Event, Notice, Settlement};
+use steadfast_core::id::{ApprovalId, Timestamp};
+use steadfast_core::input::ReplayRule;
+
+use super::content::{outputs, triages};
+use super::{NOW, call};
+
+pub(crate) fn settlements() -> [Settlement; 10] {
+    [
+        Settlement::Done,
+        Settlement::Refused,
+        Settlement::Denied,
+        Settlement::Expired,
+        Settlement::Superseded,
+        Settlement::Cancelled,
+        Settlement::Unreachable,
+        Settlement::Unknown,
+        Settlement::InDoubt,
+        Settlement::ToolGone,
+    ]
+}
+
+pub(super) fn calls() -> Vec<Event> {
+    let call = call(2);
+    let mut events = vec![
+        Event::CallStarted {
+            call,
+            attempt: 1,
+            deadline: Timestamp(NOW.0 + 600_000),
+        },
+        Event::JobQueued { call, attempt: 1 },
+        Event::CallRetryScheduled {
+            call,
+            attempt: 1,
+            detail: "connection refused".into(),
+            retry_at: NOW,
+        },
+        Event::CheckRequested { call, attempt: 1 },
+        Event::CallDoubted { call },
+        Event::NoticePosted {
+            number: 5,
+            notice: Notice::CancelJob { call, attempt: 1 },
+        },
+        Event::NoticeDelivered { number: 5 },
+    ];
+    let rules = [ReplayRule::Safe, ReplayRule::Keyed, ReplayRule::Never];
+    events.extend(rules.map(|rule| Event::CallRuleTightened { call, rule }));
+    events.extend(approvals());
+    let endings = settlements().into_iter().cycle().zip(outputs());
+    let settled = |(settlement, output)| Event::CallSettled {
+        call,
+        settlement,
+        output,
+    };
+    events.extend(endings.map(settled));
+    let output = outputs().remove(0);
+    events.extend(settlements().map(|settlement| settled((settlement, output.clone()))));
+    let resolved = |output| Event::CallResolved { call, output };
+    events.extend(outputs().into_iter().map(resolved));
+    events
+}
+
+fn approvals() -> Vec<Event> {
+    let approval = ApprovalId(call(2));
+    let mut events = vec![
+        Event::ApprovalDecided {
+            approval,
+            approved: false,
+            reason: Some("too expensive".into()),
+            triage: None,
+        },
+        Event::ApprovalDecided {
+            approval,
+            approved: true,
+            reason: None,
+            triage: triages().pop(),
+        },
+    ];
+    events.extend(
+        [None, Some(NOW)].map(|expires_at| Event::ApprovalRequested {
+            approval,
+            input_digest: Digest::of(b"an input"),
+            expires_at,
+        }),
+    );
+    events
+}
