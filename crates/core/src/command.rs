@@ -33,6 +33,7 @@ impl Command {
 /// First 8 bytes of a BLAKE3 hash: tells two contents under one id apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Digest(pub u64);
 
 impl Digest {
@@ -121,6 +122,7 @@ pub enum Settler {
 
 /// How a session is made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NewSession {
     /// Whose agent answers.
     pub agent: AgentName,
@@ -134,6 +136,7 @@ pub struct NewSession {
 
 /// What a forked session starts from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForkOrigin {
     /// The session that was copied.
     pub from: SessionKey,
@@ -146,6 +149,7 @@ pub struct ForkOrigin {
 /// A run of transcript items kept as one blob. It never ends between a reply that asks for calls
 /// and their results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PackedItems {
     /// The blob: a JSON array of transcript items.
     pub blob: BlobRef,
@@ -162,6 +166,7 @@ pub struct PackedItems {
 /// What happens to a message that comes while a turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WhenBusy {
     /// It becomes its own turn, in order.
     #[default]
@@ -176,6 +181,7 @@ pub enum WhenBusy {
 
 /// How a message is handled.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageOptions {
     /// When a turn runs already.
     #[serde(default)]

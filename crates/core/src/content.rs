@@ -38,6 +38,17 @@ impl FromStr for BlobHash {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for BlobHash {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "BlobHash".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
 impl Serialize for BlobHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -54,6 +65,7 @@ impl<'de> Deserialize<'de> for BlobHash {
 
 /// Where content too large for the log stands: beside it, in the session's blobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlobRef {
     /// Hash of the bytes; also the name in the blob store.
     pub hash: BlobHash,
@@ -67,6 +79,7 @@ pub struct BlobRef {
 /// [`crate::limits::INLINE_BYTES_MAX`] into blobs before `decide` sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Stored<T> {
     /// In the log.
     Inline(T),
@@ -87,6 +100,7 @@ impl<T> Stored<T> {
 /// One part of a user's message or of a tool's rich result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ContentPart {
     /// Plain text.
     Text {
@@ -113,6 +127,7 @@ pub enum ContentPart {
 /// Bytes of a [`ContentPart::File`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum FileSource {
     /// Somewhere on the web; fetched by the model provider, not by us.
     Url {
@@ -132,6 +147,7 @@ pub type Content = Vec<Stored<ContentPart>>;
 /// What a tool said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ToolOutput {
     /// Text.
     Text {
@@ -212,6 +228,7 @@ impl From<Vec<ContentPart>> for ToolOutput {
 
 /// A call's output with what the model sees of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallOutput {
     /// What the tool said, whole.
     pub output: Stored<ToolOutput>,
@@ -236,6 +253,7 @@ impl From<ToolOutput> for CallOutput {
 /// The input of a call as the model wrote it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum CallInput {
     /// Well-formed JSON.
     Json(Value),
@@ -265,6 +283,7 @@ pub struct ProposedCall {
 /// that the next request can replay the item exactly (signatures, item ids, encrypted reasoning).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ReplyPart {
     /// Text for the user.
     Text {
@@ -315,6 +334,7 @@ pub enum ReplyPart {
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Finish {
     /// It was done.
     Stop,
@@ -324,14 +344,13 @@ pub enum Finish {
     Length,
     /// It, or the provider's filter, refused.
     Refusal,
-    /// It paused within a tool of its provider and goes on when its reply is sent back.
-    Paused,
     /// Anything else the provider says.
     Other,
 }
 
 /// Tokens, as the provider counts them. `input` includes what was read from and written to a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// All input tokens.
     pub input_tokens: u64,

@@ -93,6 +93,7 @@ impl fmt::Display for Effect {
 /// When a session must be looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Wake {
     /// Something outstanding needs an owner.
     Now,

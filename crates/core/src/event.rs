@@ -11,6 +11,7 @@ use crate::input::{CallTriage, Policy, ReplayRule};
 /// One fact of a session's log. Its number is its position, its time is its entry's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Event {
     /// A node took the session over. From here on every earlier owner's append conflicts.
     Activated {
@@ -292,6 +293,7 @@ pub enum Event {
 
 /// A call with what was found out about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedCall {
     /// The provider's own id.
     pub provider_call_id: String,
@@ -306,6 +308,7 @@ pub struct RecordedCall {
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum TurnOutcome {
     /// The model answered.
     Completed {
@@ -330,6 +333,7 @@ pub enum TurnOutcome {
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Settlement {
     /// The tool, the client or an operator gave an outcome.
     Done,
@@ -356,6 +360,7 @@ pub enum Settlement {
 /// What must reach the outside. Delivered at least once; the receiver dedupes by the call's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Notice {
     /// A remote job is no longer wanted.
     CancelJob {
@@ -369,6 +374,7 @@ pub enum Notice {
 /// The answer to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Verdict {
     /// The message is accepted as this turn.
     Accepted {
@@ -387,6 +393,7 @@ pub enum Verdict {
 /// Why a command was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Rejection {
     /// No such session.
     SessionNotFound,

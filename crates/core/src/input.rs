@@ -112,6 +112,7 @@ pub struct RuleToday {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ReplayRule {
     /// It may run again.
     Safe,
@@ -125,6 +126,7 @@ pub enum ReplayRule {
 /// Which effects may run ahead of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Durability {
     /// Model calls and `safe` tool calls may start while the Record that asks for them is in flight.
     #[default]
@@ -136,6 +138,7 @@ pub enum Durability {
 /// What happens with a call that is in doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum InDoubtPolicy {
     /// The model is told that it may or may not have happened.
     #[default]
@@ -147,6 +150,7 @@ pub enum InDoubtPolicy {
 /// Where a call runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Place {
     /// In the owner's process; it dies with it.
     #[default]
@@ -159,6 +163,7 @@ pub enum Place {
 
 /// What the runtime found out about a call before `decide` sees it; recorded with the call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallTriage {
     /// Whether it may run.
     pub gate: Gate,
@@ -183,6 +188,7 @@ pub struct CallTriage {
 /// Whether a call may run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Gate {
     /// It may.
     Open,
@@ -256,6 +262,7 @@ pub enum FailureClass {
 
 /// An agent's limits, recorded at each activation so that the log explains what was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
     /// Which effects may run ahead of the log.
     pub durability: Durability,
