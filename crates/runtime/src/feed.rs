@@ -9,6 +9,7 @@ use steadfast_core::id::{Epoch, Seq, SessionKey, TurnId};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::record::Record;
 use steadfast_store::live::Live;
+use tokio::sync::watch;
 
 /// Newest Records kept, at most.
 const RECORDS_MAX: usize = 16;
@@ -67,6 +68,8 @@ pub(crate) struct Feed {
     live: Arc<dyn Live>,
     bytes_max: usize,
     inner: Mutex<Inner>,
+    /// Changes after each Record that is kept here.
+    kept: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -90,6 +93,7 @@ impl Feed {
             live,
             bytes_max,
             inner: Mutex::default(),
+            kept: watch::Sender::new(0),
         }
     }
 
@@ -172,8 +176,18 @@ impl Feed {
         }
     }
 
-    /// Keeps a committed Record of this size for followers.
+    /// Changes whenever another Record is kept, until the owner is gone.
+    pub(crate) fn kept(&self) -> watch::Receiver<u64> {
+        self.kept.subscribe()
+    }
+
+    /// Keeps a committed Record of this size for followers, and wakes them.
     pub(crate) fn commit(&self, record: Arc<Record>, bytes: usize) {
+        self.keep(record, bytes);
+        self.kept.send_modify(|count| *count += 1);
+    }
+
+    fn keep(&self, record: Arc<Record>, bytes: usize) {
         let mut inner = self.lock();
         inner.records.push_back((record, bytes));
         inner.records_bytes += bytes;

@@ -15,6 +15,7 @@
 #![warn(missing_docs)]
 
 pub mod agent;
+pub mod clock;
 pub mod options;
 pub mod sessions;
 

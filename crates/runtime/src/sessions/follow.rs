@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   catching up: Records after the cursor ... CaughtUp, frames of the open step from its start
-//!   then: a signal of the log --> Records after the cursor
+//!   then: a signal of the log, or of the owner in this process --> Records after the cursor
 //!         a live frame        --> given, if its step has begun and is still open
 //! ```
 //!
@@ -20,6 +20,7 @@ use steadfast_core::session::TurnPhase;
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::record::Record;
 use steadfast_store::live::LiveSignal;
+use tokio::sync::watch;
 
 use super::read::read_error;
 use super::{Followed, Follower, LoadError, Sessions};
@@ -73,6 +74,8 @@ enum Phase {
 
 struct Sources {
     signals: BoxStream<'static, ()>,
+    /// The owner in this process, if there is one: it shows a Record a moment after the log has it.
+    owner: Option<watch::Receiver<u64>>,
     frames: Option<BoxStream<'static, LiveSignal>>,
 }
 
@@ -110,6 +113,10 @@ impl Follow {
                 }
                 Phase::Following(mut sources) => {
                     let news = sources.next().await;
+                    if sources.owner.is_none() {
+                        // Before the read that follows, so that nothing falls in between.
+                        sources.owner = self.owner();
+                    }
                     self.phase = match news {
                         // The store ended the streams: they are opened anew from the cursor.
                         News::Closed => Phase::CatchingUp(self.sources().await?),
@@ -128,7 +135,16 @@ impl Follow {
             true => Some(stores.live.subscribe(&self.key).await.map_err(read_error)?),
             false => None,
         };
-        Ok(Sources { signals, frames })
+        Ok(Sources {
+            signals,
+            owner: self.owner(),
+            frames,
+        })
+    }
+
+    fn owner(&self) -> Option<watch::Receiver<u64>> {
+        let door = self.sessions.shared.doors.find(&self.key)?;
+        Some(door.feed.kept())
     }
 
     /// Reads what is committed after the cursor; says whether there was anything.
@@ -261,6 +277,12 @@ impl Follow {
 
 impl Sources {
     async fn next(&mut self) -> News {
+        let owner = async {
+            match &mut self.owner {
+                Some(kept) => kept.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         let frames = async {
             match &mut self.frames {
                 Some(frames) => frames.next().await,
@@ -278,6 +300,13 @@ impl Sources {
                 Some(()) => News::Signal,
                 None => News::Closed,
             },
+            kept = owner => {
+                if kept.is_err() {
+                    // The owner is gone; what it did not show any more is read from the log.
+                    self.owner = None;
+                }
+                News::Signal
+            }
         }
     }
 }

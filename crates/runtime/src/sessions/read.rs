@@ -39,7 +39,8 @@ impl Sessions {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Arc<Record>>, LoadError> {
-        if let Some(door) = self.shared.doors.find(key)
+        let door = self.shared.doors.find(key);
+        if let Some(door) = &door
             && let Some(mut records) = door.feed.records_after(after)
         {
             records.truncate(limit);
@@ -48,11 +49,17 @@ impl Sessions {
         let from = ReadFrom::Seq(after.next());
         let log = &self.shared.host.stores.log;
         let stored = log.read(key, from, limit).await.map_err(read_error)?;
-        stored
+        let mut records = stored
             .iter()
             .map(|stored| record::decode(&stored.bytes).map(Arc::new))
-            .collect::<Result<_, _>>()
-            .map_err(decode_error)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(decode_error)?;
+        // Whoever saw an event finds it in the state too: a Record stands in the log a moment
+        // before its owner has folded it.
+        if let Some(committed) = door.and_then(|door| door.committed().borrow().clone()) {
+            records.retain(|record| record.last_seq() <= committed.seq);
+        }
+        Ok(records)
     }
 
     /// A tenant's sessions as the directory shows them; it may be behind.
