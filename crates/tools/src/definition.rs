@@ -79,6 +79,11 @@ impl ToolDefinition {
         Self::new(spec, Runner::Client)
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
     /// It may run again: it changes nothing, or what it does twice is as done once.
     #[must_use]
     pub fn safe(self) -> Self {
