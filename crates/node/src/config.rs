@@ -18,6 +18,7 @@ pub mod provider;
 mod rules;
 pub mod schema;
 pub mod secret;
+pub mod sessions;
 pub mod store;
 pub mod telemetry;
 pub mod tool;
@@ -31,9 +32,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::agent::AgentOptions;
 use crate::config::api::ApiOptions;
+use crate::config::document::Document;
 use crate::config::node::NodeOptions;
 pub use crate::config::problem::ConfigError;
 use crate::config::provider::ProviderOptions;
+use crate::config::rules::RustTools;
+use crate::config::sessions::SessionsOptions;
 use crate::config::store::StoreOptions;
 use crate::config::telemetry::TelemetryOptions;
 
@@ -45,7 +49,9 @@ pub struct Config {
     pub node: NodeOptions,
     /// Where sessions are kept.
     pub store: StoreOptions,
-    /// Who may ask what.
+    /// Sessions in memory.
+    pub sessions: SessionsOptions,
+    /// Who may ask what, and how much.
     pub api: ApiOptions,
     /// Logs and traces.
     pub telemetry: TelemetryOptions,
@@ -99,6 +105,12 @@ impl Config {
     /// Loads, checks and completes a configuration.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         load::load(sources)
+    }
+
+    /// Checks what was put together by hand: names, addresses, secrets, weak combinations.
+    pub(crate) fn check(&self, rust_tools: &RustTools) -> Result<(), ConfigError> {
+        let problems = rules::check(self, rust_tools);
+        ConfigError::new(&Document::default(), &problems).map_or(Ok(()), Err)
     }
 }
 

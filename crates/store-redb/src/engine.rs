@@ -125,7 +125,6 @@ impl Shared {
             }
             News::TimerSet(session, epoch, at) => self.timers.set(session, *epoch, *at),
             News::TimerForgotten(session, epoch) => self.timers.forgotten(session, *epoch),
-            News::Indexed(..) => {}
         }
     }
 

@@ -96,15 +96,13 @@ pub(crate) fn number(transaction: &ReadTransaction, which: Number) -> Result<Opt
     }
 }
 
-/// Writes numbers of the file.
-pub(crate) fn set_numbers(
+/// Writes a number of the file.
+pub(crate) fn set_number(
     transaction: &WriteTransaction,
-    numbers: &[(Number, u64)],
+    which: Number,
+    value: u64,
 ) -> Result<(), Fault> {
-    let mut table = transaction.open_table(META)?;
-    for (which, value) in numbers {
-        table.insert(which.name(), value)?;
-    }
+    transaction.open_table(META)?.insert(which.name(), value)?;
     Ok(())
 }
 

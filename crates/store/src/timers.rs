@@ -38,7 +38,6 @@ pub trait Timers: Send + Sync {
     /// [`TIMER_SILENCE`]. Dropped before it answers, it takes nothing that does not come again.
     async fn next(&self) -> Result<Due, ReadError>;
 
-    /// Forgets a timer that `next` gave. Repeating it is harmless. Need not wait for the disk: after
-    /// a crash the timer may fire once more.
+    /// Forgets a timer that `next` gave. Repeating it is harmless.
     async fn acknowledge(&self, due: &Due) -> Result<(), WriteError>;
 }

@@ -13,7 +13,7 @@ use steadfast_core::content::{
 use steadfast_core::id::Seq;
 use steadfast_core::input::ModelFailure;
 use steadfast_core::session::Session;
-use steadfast_core::transcript::Item;
+use steadfast_core::transcript::{Item, ItemBody};
 
 use crate::failure::{self, cut};
 use crate::native::load::{self, LoadedItem};
@@ -64,7 +64,7 @@ pub async fn compaction_request(
         .transcript
         .items
         .iter()
-        .filter(|item| item.seq <= through)
+        .filter(|item| last_seq(item) <= through)
         .cloned()
         .collect();
     let entries = entries(&load::items(&session.key, covered, blobs).await?);
@@ -96,6 +96,13 @@ pub async fn compaction_request(
     };
     guard::prove(&request)?;
     Ok(request)
+}
+
+fn last_seq(item: &Item) -> Seq {
+    match &item.body {
+        ItemBody::Packed { packed } => item.seq.max(packed.last_seq),
+        _ => item.seq,
+    }
 }
 
 /// The summary in a reply, or why it holds none.

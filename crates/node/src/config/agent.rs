@@ -101,6 +101,26 @@ pub struct BudgetOptions {
 }
 
 impl AgentOptions {
+    /// An agent over this model with the default of every other option.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            harness: HarnessKind::default(),
+            model: model.into(),
+            instructions: String::new(),
+            durability: DurabilityKind::default(),
+            max_steps: max_steps(),
+            model_attempts_max: model_attempts_max(),
+            queue_max: queue_max(),
+            output_tokens_max: None,
+            model_options: Map::new(),
+            compact_at_tokens: None,
+            budget: BudgetOptions::default(),
+            active_tools: None,
+            inactive_tools: None,
+            tools: Vec::new(),
+        }
+    }
+
     /// The limits as the session's state machine has them.
     pub fn policy(&self) -> Policy {
         Policy {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::config::document::{Document, Source, SyntaxError};
 use crate::config::key_path::KeyPath;
 use crate::config::problem::Problem;
+use crate::config::rules::RustTools;
 use crate::config::schema::{config_schema, schema_at};
 use crate::config::{Config, ConfigError, Sources, check, rules};
 
@@ -45,7 +46,7 @@ pub(super) fn load(sources: &Sources) -> Result<Config, ConfigError> {
         let problem = Problem::value(path.clone(), format!("`{path}`: {}", error.inner()));
         ConfigError::of_one(&document, problem)
     })?;
-    match ConfigError::new(&document, &rules::check(&config)) {
+    match ConfigError::new(&document, &rules::check(&config, &RustTools::new())) {
         Some(error) => Err(error),
         None => Ok(config),
     }

@@ -34,6 +34,9 @@ pub struct ProviderOptions {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub context_window_tokens: Option<u64>,
+    /// Whether reasoning is sent back to `openai-chat` servers; some refuse their own.
+    #[serde(default = "replays_reasoning")]
+    pub replays_reasoning: bool,
 }
 
 /// Wires of model providers.
@@ -50,10 +53,30 @@ pub enum ProviderKind {
     Scripted,
 }
 
+impl ProviderOptions {
+    /// A provider of this kind with the default of every other option.
+    pub fn new(kind: ProviderKind) -> Self {
+        Self {
+            kind,
+            base_url: None,
+            api_key: None,
+            headers: BTreeMap::new(),
+            connect_timeout: connect_timeout(),
+            silence_timeout: silence_timeout(),
+            context_window_tokens: None,
+            replays_reasoning: replays_reasoning(),
+        }
+    }
+}
+
 fn connect_timeout() -> Duration {
     Duration::from_secs(10)
 }
 
 fn silence_timeout() -> Duration {
     Duration::from_secs(120)
+}
+
+fn replays_reasoning() -> bool {
+    true
 }

@@ -6,14 +6,21 @@ mod node;
 mod provider;
 mod tool;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::config::Config;
 use crate::config::document::names_secret;
 use crate::config::key_path::KeyPath;
 use crate::config::problem::Problem;
 use crate::config::secret::Secret;
 
+/// Names of tools written in Rust, by agent.
+pub(crate) type RustTools = BTreeMap<String, BTreeSet<String>>;
+
 /// All rules that the configuration breaks.
-pub(crate) fn check(config: &Config) -> Vec<Problem> {
+///
+/// `rust_tools` are names of tools, by agent, that are not part of the configuration.
+pub(crate) fn check(config: &Config, rust_tools: &RustTools) -> Vec<Problem> {
     let mut problems = Vec::new();
     node::check(config, &mut problems);
     for (name, provider) in &config.providers {
@@ -35,7 +42,7 @@ pub(crate) fn check(config: &Config) -> Vec<Problem> {
         );
     }
     for (name, agent) in &config.agents {
-        agent::check(config, name, agent, &mut problems);
+        agent::check(config, name, agent, rust_tools.get(name), &mut problems);
     }
     problems
 }

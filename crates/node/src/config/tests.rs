@@ -171,6 +171,7 @@ fn a_key_is_needed_only_of_a_provider_that_is_asked() {
 #[test]
 fn an_agents_limits_default_to_those_of_the_runtime() {
     let agent = load(SMALL, &[], &[]).unwrap().agents["a"].clone();
+    assert_eq!(agent, agent::AgentOptions::new("p/m"));
     assert_eq!(agent.policy(), Policy::default());
 }
 

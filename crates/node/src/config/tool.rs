@@ -110,9 +110,9 @@ pub enum ApprovalKind {
 pub struct HttpOptions {
     /// Where it is; its check is at this address with `/check` added.
     pub url: String,
-    /// For one request.
-    #[serde(default = "request_timeout")]
-    pub timeout: Duration,
+    /// For one request with its answer. Default: the tool's deadline.
+    #[serde(default)]
+    pub timeout: Option<Duration>,
     /// More request headers; a value may be `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -124,13 +124,16 @@ pub struct HttpOptions {
 #[serde(deny_unknown_fields)]
 pub struct CommandOptions {
     /// The program, by name or path. No shell is involved.
-    pub program: PathBuf,
+    pub program: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Its environment, beside PATH; a value may be `env:NAME` or `file:PATH`.
+    /// Variables that it is given; a value may be `env:NAME` or `file:PATH`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// Names of the node's own variables that it is given too, if they are set.
+    #[serde(default)]
+    pub env_passed: Vec<String>,
     /// Its working directory. Default: that of the node.
     #[serde(default)]
     pub directory: Option<PathBuf>,
@@ -138,10 +141,6 @@ pub struct CommandOptions {
 
 fn deadline() -> Duration {
     Duration::from_secs(600)
-}
-
-fn request_timeout() -> Duration {
-    Duration::from_secs(30)
 }
 
 fn concurrency_max() -> u32 {

@@ -13,6 +13,7 @@ pub(super) fn check(
     config: &Config,
     name: &str,
     agent: &AgentOptions,
+    rust_tools: Option<&BTreeSet<String>>,
     problems: &mut Vec<Problem>,
 ) {
     let path = KeyPath::from(["agents"]).join(name);
@@ -43,10 +44,15 @@ pub(super) fn check(
         }
         tool::check(&at, options, problems);
     }
-    filters(&path, agent, problems);
+    filters(&path, agent, rust_tools, problems);
 }
 
-fn filters(path: &KeyPath, agent: &AgentOptions, problems: &mut Vec<Problem>) {
+fn filters(
+    path: &KeyPath,
+    agent: &AgentOptions,
+    rust_tools: Option<&BTreeSet<String>>,
+    problems: &mut Vec<Problem>,
+) {
     if agent.active_tools.is_some() && agent.inactive_tools.is_some() {
         let at = path.join("inactive_tools");
         let title = format!("`{at}`: not together with `active_tools`");
@@ -58,7 +64,8 @@ fn filters(path: &KeyPath, agent: &AgentOptions, problems: &mut Vec<Problem>) {
     ];
     for (key, list) in lists {
         for (position, name) in list.iter().flatten().enumerate() {
-            let known = || agent.tools.iter().map(|tool| tool.name.as_str());
+            let configured = || agent.tools.iter().map(|tool| tool.name.as_str());
+            let known = || configured().chain(rust_tools.into_iter().flatten().map(String::as_str));
             if known().any(|tool| tool == name) {
                 continue;
             }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tracing_subscriber::EnvFilter;
 
-use super::{http_url, is_plain_name};
+use super::{http_url, is_plain_name, readable};
 use crate::config::Config;
 use crate::config::key_path::KeyPath;
 use crate::config::problem::Problem;
@@ -21,6 +21,15 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
         problems.push(Problem::value(path, title));
     }
     listen(config, problems);
+    for (position, key) in config.api.keys.iter().enumerate() {
+        let path = KeyPath::from(["api", "keys"]).join(position);
+        readable(&path.join("key"), &key.key, problems);
+        if !is_plain_name(&key.tenant, 64) {
+            let at = path.join("tenant");
+            let title = format!("`{at}`: a tenant is 1 to 64 of [A-Za-z0-9_-]");
+            problems.push(Problem::value(at, title));
+        }
+    }
     if config.store.require_replicas > 1 {
         let path = KeyPath::from(["store", "require_replicas"]);
         let title = format!("`{path}`: a redb store is one copy on one disk");

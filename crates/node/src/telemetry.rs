@@ -1,0 +1,114 @@
+//! Logs to standard error, and traces to an OpenTelemetry collector when one is configured.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use thiserror::Error;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+
+use crate::config::telemetry::{LogFormat, TelemetryOptions};
+
+/// How long the last traces may take to leave.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Ends the export of traces.
+#[must_use = "traces are lost unless it is shut down"]
+pub struct Telemetry {
+    traces: Option<SdkTracerProvider>,
+}
+
+/// Why logs and traces could not be set up.
+#[derive(Debug, Error)]
+pub enum TelemetryError {
+    /// The filter of log lines is not one.
+    #[error("telemetry.log: {0}")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// The exporter could not be made.
+    #[error("telemetry.otlp_endpoint: {0}")]
+    Exporter(#[from] ExporterBuildError),
+    /// Somebody else writes this process's logs already.
+    #[error("logs are set up already: {0}")]
+    Taken(#[from] tracing_subscriber::util::TryInitError),
+}
+
+impl Telemetry {
+    /// Sets up the process's logs and traces.
+    pub fn start(options: &TelemetryOptions) -> Result<Self, TelemetryError> {
+        let filter = EnvFilter::builder().parse(&options.log)?;
+        let traces = match &options.otlp_endpoint {
+            Some(endpoint) => Some(exporter(endpoint, options)?),
+            None => None,
+        };
+        let spans = traces.as_ref().map(|provider| {
+            tracing_opentelemetry::layer().with_tracer(provider.tracer("steadfast"))
+        });
+        tracing_subscriber::registry()
+            .with(filter)
+            .with(lines(options.log_format))
+            .with(spans)
+            .try_init()?;
+        Ok(Self { traces })
+    }
+
+    /// Sends what is left of the traces.
+    pub async fn shutdown(self) {
+        let Some(traces) = self.traces else { return };
+        // The exporter has a blocking client of its own.
+        let ended =
+            tokio::task::spawn_blocking(move || traces.shutdown_with_timeout(FLUSH_PATIENCE));
+        match ended.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the last traces were not exported"),
+            Err(error) => tracing::warn!(%error, "the export of traces did not end"),
+        }
+    }
+}
+
+fn lines<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a> + Send + Sync,
+{
+    let terminal = std::io::stderr().is_terminal();
+    let human = match format {
+        LogFormat::Auto => terminal,
+        LogFormat::Human => true,
+        LogFormat::Json => false,
+    };
+    let layer = fmt::layer().with_writer(std::io::stderr);
+    if human {
+        let colours = terminal && std::env::var_os("NO_COLOR").is_none();
+        layer
+            .with_ansi(colours)
+            .with_target(false)
+            .compact()
+            .boxed()
+    } else {
+        layer.json().flatten_event(true).boxed()
+    }
+}
+
+fn exporter(
+    endpoint: &str,
+    options: &TelemetryOptions,
+) -> Result<SdkTracerProvider, ExporterBuildError> {
+    let url = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
+    let spans = SpanExporter::builder()
+        .with_http()
+        .with_endpoint(url)
+        .build()?;
+    let resource = Resource::builder()
+        .with_service_name(options.service_name.clone())
+        .build();
+    let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(options.sample_ratio)));
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(spans)
+        .with_resource(resource)
+        .with_sampler(sampler)
+        .build())
+}

@@ -1,0 +1,147 @@
+//! The composition root: the one place that knows which store, which providers, which tools.
+
+mod agents;
+mod auth;
+mod providers;
+mod store;
+mod tools;
+
+pub(crate) use providers::{one_word, provider};
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use steadfast_api::{Api, Limits};
+use steadfast_core::id::NodeId;
+use steadfast_runtime::Runtime;
+use steadfast_runtime::clock::SystemClock;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+use crate::node::NodeBuilder;
+use crate::running::{Parts, RunningNode};
+use crate::start_error::StartError;
+
+/// Builds everything and lets it run.
+pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartError> {
+    crate::tls::install();
+    let NodeBuilder { config, tools } = builder;
+    let names = tools.iter().map(|(agent, tools)| {
+        let names = tools.iter().map(|tool| tool.name().to_owned());
+        (agent.clone(), names.collect())
+    });
+    config.check(&names.collect())?;
+    tracing::debug!(config = %resolved(&config), "resolved configuration");
+    // The port first: it is the cheapest thing that can be missing.
+    let listener = listen(&config).await?;
+    let agents = agents::all(&config, tools)?;
+    let auth = auth::auth(&config.api)?;
+    let store = store::open(&config.store).await?;
+    let node = node_id(config.node.name.as_deref())?;
+    let (sessions, runtime) = Runtime::start(
+        runtime_options(&config, store.guarantee().fsync),
+        store.stores(),
+        agents,
+        Arc::new(SystemClock),
+        node.clone(),
+    )
+    .await
+    .map_err(|error| StartError::setup("runtime", &error))?;
+    let shutdown = CancellationToken::new();
+    let options = api_options(&config, auth);
+    let limits = options.limits;
+    let api = Api::new(sessions.clone(), options, Vec::new(), shutdown.clone());
+    let address = listener
+        .local_addr()
+        .map_err(|error| StartError::setup("listener", &error))?;
+    let server = tokio::spawn(steadfast_api::serve(
+        listener,
+        steadfast_api::app(api),
+        limits,
+        shutdown.clone(),
+    ));
+    tracing::info!(%node, %address, store = %config.store.path.display(), "node started");
+    Ok(RunningNode::new(Parts {
+        node,
+        address,
+        sessions,
+        runtime,
+        server,
+        store,
+        shutdown,
+        drain_grace: config.node.drain_grace.get(),
+    }))
+}
+
+async fn listen(config: &Config) -> Result<TcpListener, StartError> {
+    let address: SocketAddr = config
+        .node
+        .listen
+        .parse()
+        .map_err(|error| StartError::setup("node.listen", &error))?;
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => StartError::PortTaken {
+                port: address.port(),
+            },
+            _ => StartError::Listen { address, source },
+        })
+}
+
+/// A name that no other process has, nor this one at its next start.
+fn node_id(name: Option<&str>) -> Result<NodeId, StartError> {
+    const NAME_CHARS_MAX: usize = 40;
+    let host = rustix::system::uname();
+    let name = name.unwrap_or_else(|| host.nodename().to_str().unwrap_or("node"));
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = name.chars().map(plain).take(NAME_CHARS_MAX).collect();
+    let drawn = uuid::Uuid::now_v7().simple().to_string();
+    let tail = drawn.get(drawn.len() - 10..).unwrap_or(&drawn);
+    NodeId::new(format!("{name}-{tail}")).map_err(|error| StartError::setup("node.name", &error))
+}
+
+fn runtime_options(config: &Config, fsync: bool) -> steadfast_runtime::Options {
+    let sessions = &config.sessions;
+    steadfast_runtime::Options {
+        actors_max: sessions.in_memory_max as usize,
+        idle_after: sessions.idle_after.get(),
+        admission_patience: sessions.admission_patience.get(),
+        append_patience: sessions.append_patience.get(),
+        cancel_grace: sessions.cancel_grace.get(),
+        drain_grace: config.node.drain_grace.get(),
+        // A store that may lose what it acknowledged must not give an epoch twice.
+        epoch_from_clock: !fsync,
+        ..steadfast_runtime::Options::default()
+    }
+}
+
+fn api_options(config: &Config, auth: steadfast_api::Auth) -> steadfast_api::Options {
+    let api = &config.api;
+    steadfast_api::Options {
+        auth,
+        hosts_allowed: api.hosts_allowed.clone(),
+        origins_allowed: api.origins_allowed.clone(),
+        limits: Limits {
+            body_bytes_max: api.body_bytes_max,
+            connections_max: api.connections_max,
+            streams_max: api.streams_max,
+            tenant_streams_max: api.tenant_streams_max,
+            wait_ms_max: api.wait_max.as_ms(),
+            ..Limits::default()
+        },
+    }
+}
+
+/// The configuration as it holds now; secrets are named in it, not held.
+fn resolved(config: &Config) -> String {
+    serde_json::to_string(config).unwrap_or_default()
+}

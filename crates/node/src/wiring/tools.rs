@@ -1,0 +1,129 @@
+//! Configured tools: HTTP endpoints, programs, and what the client runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use steadfast_core::input::{InDoubtPolicy, ReplayRule};
+use steadfast_tools::command::CommandTool;
+use steadfast_tools::definition::ToolDefinition;
+use steadfast_tools::http::HttpTool;
+use steadfast_tools::spec::{Approval, ToolSpec};
+
+use crate::config::secret::{Secret, SecretError};
+use crate::config::tool::{
+    ApprovalKind, CommandOptions, HttpOptions, InDoubtKind, ReplayKind, ToolOptions,
+};
+use crate::start_error::StartError;
+
+/// One tool of an agent.
+pub(super) fn definition(agent: &str, options: &ToolOptions) -> Result<ToolDefinition, StartError> {
+    let what = format!("agents.{agent}, tool `{}`", options.name);
+    let failed = |error: &dyn std::error::Error| StartError::setup(&what, error);
+    let input_schema = Value::Object(options.input_schema.clone());
+    if options.client {
+        let tool = ToolDefinition::client_side(&options.name, &options.description, input_schema);
+        return Ok(limited(tool, options));
+    }
+    let spec = ToolSpec {
+        replay: rule(options.replay),
+        check: options.check,
+        ..ToolSpec::new(&options.name, &options.description, input_schema)
+    };
+    if let Some(http) = &options.http {
+        let worker = HttpTool::new(http_options(http).map_err(|error| failed(&error))?)
+            .map_err(|error| failed(&error))?;
+        return Ok(limited(
+            ToolDefinition::with_worker(spec, Arc::new(worker)),
+            options,
+        ));
+    }
+    if let Some(command) = &options.command {
+        let worker = CommandTool::new(command_options(command).map_err(|error| failed(&error))?)
+            .map_err(|error| failed(&error))?;
+        return Ok(limited(
+            ToolDefinition::with_worker(spec, Arc::new(worker)),
+            options,
+        ));
+    }
+    Err(StartError::Setup {
+        what,
+        reason: "nothing runs it: give it `http`, `command` or `client = true`".to_owned(),
+    })
+}
+
+/// The options that all kinds of tools have.
+fn limited(mut tool: ToolDefinition, options: &ToolOptions) -> ToolDefinition {
+    let rule = rule(options.replay);
+    tool = tool
+        .replay(rule)
+        .in_doubt(match options.in_doubt {
+            InDoubtKind::TellModel => InDoubtPolicy::TellModel,
+            InDoubtKind::Wait => InDoubtPolicy::Wait,
+        })
+        .approval(match options.approval {
+            ApprovalKind::NotApplicable => Approval::NotApplicable,
+            ApprovalKind::Approved => Approval::Approved,
+            ApprovalKind::UserApproval => Approval::UserApproval,
+            ApprovalKind::Denied => Approval::Denied,
+        })
+        .deadline(options.deadline.get())
+        .attempts_max(
+            options
+                .attempts_max
+                .unwrap_or_else(|| ToolSpec::attempts_max_of(rule)),
+        )
+        .concurrency_max(options.concurrency_max);
+    if let Some(after) = options.approval_expires_after {
+        tool = tool.approval_expires(after.get());
+    }
+    if options.exclusive {
+        tool = tool.exclusive();
+    }
+    if let Some(schema) = &options.output_schema {
+        tool = tool.output_schema(Value::Object(schema.clone()));
+    }
+    tool
+}
+
+fn rule(kind: ReplayKind) -> ReplayRule {
+    match kind {
+        ReplayKind::Safe => ReplayRule::Safe,
+        ReplayKind::Keyed => ReplayRule::Keyed,
+        ReplayKind::Never => ReplayRule::Never,
+    }
+}
+
+fn http_options(options: &HttpOptions) -> Result<steadfast_tools::http::HttpOptions, SecretError> {
+    Ok(steadfast_tools::http::HttpOptions {
+        headers: revealed(&options.headers)?,
+        timeout_ms: options.timeout.map(|timeout| timeout.as_ms()),
+        ..steadfast_tools::http::HttpOptions::new(&options.url)
+    })
+}
+
+fn command_options(
+    options: &CommandOptions,
+) -> Result<steadfast_tools::command::CommandOptions, SecretError> {
+    Ok(steadfast_tools::command::CommandOptions {
+        args: options.args.clone(),
+        directory: options.directory.clone(),
+        env: revealed(&options.env)?,
+        env_passed: options.env_passed.clone(),
+        ..steadfast_tools::command::CommandOptions::new(&options.program)
+    })
+}
+
+/// The values with those that name a secret's place read from there.
+pub(super) fn revealed(
+    values: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, SecretError> {
+    let reveal = |(name, value): (&String, &String)| {
+        let value = match value.parse::<Secret>() {
+            Ok(secret) => secret.read()?.expose().to_owned(),
+            Err(_) => value.clone(),
+        };
+        Ok((name.clone(), value))
+    };
+    values.iter().map(reveal).collect()
+}
