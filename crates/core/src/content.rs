@@ -344,6 +344,8 @@ pub enum Finish {
     Length,
     /// It, or the provider's filter, refused.
     Refusal,
+    /// It paused within a tool of its provider and goes on when its reply is sent back.
+    Paused,
     /// Anything else the provider says.
     Other,
 }

@@ -105,8 +105,10 @@ impl HttpProvider {
             .endpoint(&options.base_url)
             .parse()
             .map_err(|_| bad_url())?;
-        let host = endpoint.host_str().ok_or_else(bad_url)?.to_owned();
-        if !matches!(endpoint.scheme(), "http" | "https") {
+        // The address itself is read as well: joined to a path, an empty host would become the path.
+        let base: Url = options.base_url.parse().map_err(|_| bad_url())?;
+        let host = base.host_str().ok_or_else(bad_url)?.to_owned();
+        if !matches!(base.scheme(), "http" | "https") {
             return Err(bad_url());
         }
         let mut dialect = Dialect::new(options.wire, &options.name, &host);

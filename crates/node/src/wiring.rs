@@ -15,7 +15,7 @@ use std::sync::Arc;
 use steadfast_api::{Api, Limits};
 use steadfast_core::id::NodeId;
 use steadfast_runtime::Runtime;
-use steadfast_runtime::clock::SystemClock;
+use steadfast_store::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The driver is plain async code over the ports: no actor library, no other clock than tokio's and
-//! [`Clock`](crate::clock::Clock), no order that depends on the process. So tests and the simulator
+//! [`Clock`](steadfast_store::clock::Clock), no order that depends on the process. So tests and the simulator
 //! run this very code on paused time. It owns all that it starts: dropping it ends everything.
 
 mod activation;
@@ -365,7 +365,9 @@ impl Driver {
                     add(since + self.idle_after());
                 }
             }
-            Stance::Draining { until, .. } => add(until),
+            // Once its time is over, all that runs was told to stop and ends by itself.
+            Stance::Draining { until, .. } if until > Instant::now() => add(until),
+            Stance::Draining { .. } => {}
             Stance::Looking | Stance::Releasing => {}
         }
         if let Some(at) = at {

@@ -7,8 +7,8 @@ use steadfast_core::id::{NodeId, Timestamp};
 use steadfast_store::Stores;
 
 use crate::agent::{Agent, Agents};
-use crate::clock::Clock;
 use crate::options::Options;
+use steadfast_store::clock::Clock;
 
 /// This process: its ports, agents and limits.
 pub(crate) struct Host {

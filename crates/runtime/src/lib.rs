@@ -15,7 +15,6 @@
 #![warn(missing_docs)]
 
 pub mod agent;
-pub mod clock;
 pub mod options;
 pub mod sessions;
 

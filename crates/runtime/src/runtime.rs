@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actor::{self, Nothing};
 use crate::agent::Agents;
-use crate::clock::Clock;
 use crate::doors::Doors;
 use crate::host::Host;
 use crate::options::Options;
 use crate::sessions::Sessions;
 use crate::sweep::Sweep;
 use crate::{queue, timers};
+use steadfast_store::clock::Clock;
 
 /// Starts runtimes.
 pub struct Runtime;

@@ -11,7 +11,7 @@ use steadfast_store::error::{ReadError, WriteError};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::key;
-use crate::operation::{Promise, Step};
+use crate::operation::{News, Promise, Step};
 use crate::table::{self, TableName};
 
 /// [`ActiveIndex`] on redb.
@@ -43,7 +43,7 @@ impl ActiveIndex for RedbActiveIndex {
                 group
                     .table(TableName::Active)?
                     .insert(key.as_slice(), row.as_slice())?;
-                Ok(Step::changed(version))
+                Ok(Step::changed(version).telling(News::Indexed(key.clone(), row)))
             })
             .await
     }

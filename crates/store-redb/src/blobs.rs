@@ -17,7 +17,7 @@ use crate::piece;
 use crate::table::{self, TableName};
 
 /// A blob above this is refused.
-const BLOB_BYTES_MAX: usize = 1024 * 1024 * 1024;
+const BLOB_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Rows that one transaction of a removal takes.
 const REMOVE_ROWS_MAX: usize = 1_000;

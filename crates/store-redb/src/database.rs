@@ -105,7 +105,7 @@ fn initialize(database: &Database) -> Result<(), Fault> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     table::create_all(&transaction)?;
-    table::set_number(&transaction, Number::Format, FORMAT)?;
+    table::set_numbers(&transaction, &[(Number::Format, FORMAT)])?;
     transaction.commit()?;
     Ok(())
 }

@@ -125,6 +125,7 @@ impl Shared {
             }
             News::TimerSet(session, epoch, at) => self.timers.set(session, *epoch, *at),
             News::TimerForgotten(session, epoch) => self.timers.forgotten(session, *epoch),
+            News::Indexed(..) => {}
         }
     }
 

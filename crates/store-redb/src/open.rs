@@ -1,6 +1,7 @@
 //! Opening the store.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -124,11 +125,14 @@ impl RedbStore {
         lock: Option<FolderLock>,
     ) -> Result<Self, OpenError> {
         let seen = Arc::new(Seen::default());
-        let (database, numbers) = database::open(&source, &seen, options.cache_bytes)
-            .map_err(|error| refused(file, error))?;
         let shared = Arc::new(Shared::new(seen, clock, options.silence()));
-        *shared.database_mut() = Some(database);
-        database::fill(&shared).map_err(|fault| refused(file, NotOpened::Fault(fault)))?;
+        let numbers = open_guarded(|| {
+            let (database, numbers) = database::open(&source, &shared.seen, options.cache_bytes)?;
+            *shared.database_mut() = Some(database);
+            database::fill(&shared)?;
+            Ok(numbers)
+        })
+        .map_err(|error| refused(file, error))?;
         let guarantee = Guarantee {
             fsync: options.require_fsync,
             replicas: 1,
@@ -206,6 +210,14 @@ fn ports(engine: &Arc<Engine>) -> Stores {
         snapshots: Arc::new(RedbSnapshots::new(engine())),
         live: Arc::new(LocalLive::default()),
     }
+}
+
+/// The database panics on some damaged pages: the operator is told of the file instead.
+fn open_guarded<T>(open: impl FnOnce() -> Result<T, NotOpened>) -> Result<T, NotOpened> {
+    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
+        let detail = "the database panicked while it was opened: a page is damaged";
+        Err(NotOpened::Fault(Fault::Corrupt(detail.into())))
+    })
 }
 
 fn refused(file: &Path, error: NotOpened) -> OpenError {

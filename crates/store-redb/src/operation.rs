@@ -30,6 +30,8 @@ pub(crate) enum News {
     TimerSet(SessionKey, Epoch, Timestamp),
     /// A timer was forgotten.
     TimerForgotten(SessionKey, Epoch),
+    /// A row of the index was written, see [`crate::writer::Writer`].
+    Indexed(Vec<u8>, Vec<u8>),
 }
 
 /// Letters of each lane.

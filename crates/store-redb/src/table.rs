@@ -96,13 +96,15 @@ pub(crate) fn number(transaction: &ReadTransaction, which: Number) -> Result<Opt
     }
 }
 
-/// Writes a number of the file.
-pub(crate) fn set_number(
+/// Writes numbers of the file.
+pub(crate) fn set_numbers(
     transaction: &WriteTransaction,
-    which: Number,
-    value: u64,
+    numbers: &[(Number, u64)],
 ) -> Result<(), Fault> {
-    transaction.open_table(META)?.insert(which.name(), value)?;
+    let mut table = transaction.open_table(META)?;
+    for (which, value) in numbers {
+        table.insert(which.name(), value)?;
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 mod execute;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -32,15 +33,23 @@ pub(crate) struct Writer {
     numbers: Numbers,
     /// Since when something that was acknowledged is not synced.
     unsynced_since: Option<Instant>,
+    /// Rows of the index of owned sessions that were acknowledged and are not synced. A Record that
+    /// follows them promises that they are on the disk too.
+    index_unsynced: Vec<IndexRow>,
+    /// Such rows that a reopening lost: they go into the next group, ahead of its Records.
+    index_lost: Vec<IndexRow>,
     room: Room,
     folder: Option<FolderLock>,
 }
+
+/// Key and value.
+type IndexRow = (Vec<u8>, Vec<u8>);
 
 /// Whether the disk has room, as far as is known.
 #[derive(Debug, Clone, Copy)]
 enum Room {
     Enough,
-    /// It was full: nothing is tried before `until`.
+    /// It was full, and the file was opened anew: nothing is tried before `until`.
     Full {
         until: Instant,
         wait: Duration,
@@ -71,13 +80,26 @@ impl Writer {
             options,
             numbers,
             unsynced_since: None,
+            index_unsynced: Vec::new(),
+            index_lost: Vec::new(),
             room: Room::Enough,
             folder,
         }
     }
 
     /// Serves until told to close or until no port is left, then closes the file.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(self) {
+        let shared = Arc::clone(&self.shared);
+        if catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
+            let reason = "the writer panicked".to_owned();
+            tracing::error!(reason, "the store failed");
+            shared.health.send_replace(Health::Failed(reason));
+            shared.stop_taking();
+            drop(shared.database_mut().take());
+        }
+    }
+
+    fn serve(mut self) {
         loop {
             match self.receive() {
                 Received::Group(operations) => self.execute(operations),

@@ -36,7 +36,8 @@ pub trait ActiveIndex: Send + Sync {
         at: Timestamp,
     ) -> Result<u64, WriteError>;
 
-    /// Removes the entry if its version is at most `version`: a newer one stays.
+    /// Removes the entry if its version is at most `version`: a newer one stays. Need not wait for
+    /// the disk: after a crash the entry may be there again.
     async fn remove(
         &self,
         node: &NodeId,

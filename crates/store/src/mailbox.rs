@@ -69,7 +69,8 @@ pub struct Delivery {
 /// 1. `send` answers `Ok` only when the letter is durable; letters of one session keep the order in
 ///    which they were acknowledged.
 /// 2. A letter stays until `acknowledge` removes it; removing twice is harmless. A crash between
-///    its decision and its acknowledgement leaves it: its id is then known to the session.
+///    its decision and its acknowledgement leaves it: its id is then known to the session. So does,
+///    in some stores, a crash soon after its acknowledgement, which need not wait for the disk.
 /// 3. After [`WriteError::Unknown`] the letter may come now, later, or never.
 /// 4. `pending` never misses a letter acknowledged before the call.
 /// 5. `next` gives each letter's session to some caller at least once, and again when that caller

@@ -38,6 +38,7 @@ pub trait Timers: Send + Sync {
     /// [`TIMER_SILENCE`]. Dropped before it answers, it takes nothing that does not come again.
     async fn next(&self) -> Result<Due, ReadError>;
 
-    /// Forgets a timer that `next` gave. Repeating it is harmless.
+    /// Forgets a timer that `next` gave. Repeating it is harmless. Need not wait for the disk: after
+    /// a crash the timer may fire once more.
     async fn acknowledge(&self, due: &Due) -> Result<(), WriteError>;
 }

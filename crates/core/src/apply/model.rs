@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::call::{Call, CallState};
+use crate::content::Finish;
 use crate::event::{Event, RecordedCall};
 use crate::id::CallId;
 use crate::input::{Gate, Place};
@@ -83,10 +84,10 @@ fn replied(session: &mut Session, event: &Event) {
     if let Some(open) = session.turn.as_mut() {
         open.usage.add(usage);
         open.calls_total = open.calls_total.saturating_add(calls.len() as u64);
-        open.phase = if calls.is_empty() {
-            TurnPhase::Answered { finish: *finish }
-        } else {
-            TurnPhase::Tools
+        open.phase = match (calls.is_empty(), finish) {
+            (false, _) => TurnPhase::Tools,
+            (true, Finish::Paused) => TurnPhase::Ready,
+            (true, finish) => TurnPhase::Answered { finish: *finish },
         };
         open.calls = calls.into_iter().collect();
     }

@@ -267,3 +267,19 @@ fn compaction_by_request_runs_without_a_turn() {
         reply []
     "#]]);
 }
+
+#[test]
+fn a_paused_reply_is_followed_by_another_step() {
+    let mut world = World::new();
+    world.say("m1");
+    world.skip();
+    world.pause();
+    world.reply(&[]);
+    world.check(expect![[r#"
+        7 model_replied calls= finish=paused step=1 turn=3
+        8 step_started step=2 turn=3
+        9 model_replied calls= finish=stop step=2 turn=3
+        10 turn_ended outcome={finish:stop,type:completed} turn=3
+        running: []
+    "#]]);
+}

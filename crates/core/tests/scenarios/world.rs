@@ -194,6 +194,18 @@ impl World {
         });
     }
 
+    /// The running model call's reply pauses within a tool of its provider.
+    pub(crate) fn pause(&mut self) {
+        let effect = self.model_call();
+        let (mut reply, triage) = model_reply(&[]);
+        reply.finish = Finish::Paused;
+        self.input(&Input::ModelReplied {
+            effect,
+            reply,
+            triage,
+        });
+    }
+
     pub(crate) fn fail_model(&mut self, class: FailureClass) {
         let effect = self.model_call();
         let (code, message) = ("overloaded".to_owned(), "it is overloaded".to_owned());

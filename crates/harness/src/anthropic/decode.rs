@@ -264,12 +264,17 @@ impl Decoder {
                 add(&mut draft, block, was_cut_off && is_last);
             }
         }
+        let has_provider_tool = draft
+            .parts
+            .iter()
+            .any(|part| matches!(part, ReplyPart::ProviderTool { .. }));
         let finish = match reason.as_str() {
             "tool_use" => Finish::ToolCalls,
             "end_turn" | "stop_sequence" | "" if !draft.calls.is_empty() => Finish::ToolCalls,
             "end_turn" | "stop_sequence" | "" => Finish::Stop,
             "max_tokens" | "model_context_window_exceeded" => Finish::Length,
             "refusal" => Finish::Refusal,
+            "pause_turn" if has_provider_tool => Finish::Paused,
             _ => Finish::Other,
         };
         draft.finish(finish)

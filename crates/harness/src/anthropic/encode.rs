@@ -1,11 +1,13 @@
 //! Requests.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 use steadfast_core::content::{FileSource, ReplyPart};
 
 use crate::anthropic::{cache, model};
 use crate::call_id::{shaped, tool_name};
-use crate::json::object;
+use crate::json::{object, text_of};
 use crate::options;
 use crate::render::{self, File, Piece};
 use crate::request::{ModelRequest, RequestCall, RequestItem, RequestResult, ToolDeclaration};
@@ -109,11 +111,39 @@ fn messages(items: &[RequestItem], label: &str) -> Vec<Value> {
             }
         }
     }
+    let last_is_paused = paused && messages.last_role() == Some("assistant");
+    drop_unanswered(&mut messages.list, last_is_paused);
     // A last message of the assistant is only taken to go on where the provider itself paused.
     if messages.last_role() == Some("assistant") && !paused {
         messages.add("user", vec![text_block("Continue.")]);
     }
     messages.list
+}
+
+/// Takes out calls of the provider's own tools that have no result: they are only understood at
+/// the end of a history, where the provider paused.
+fn drop_unanswered(messages: &mut [Value], last_is_paused: bool) {
+    let count = messages.len();
+    for (position, message) in messages.iter_mut().enumerate() {
+        if last_is_paused && position + 1 == count {
+            continue;
+        }
+        let Some(Value::Array(content)) = message.get_mut("content") else {
+            continue;
+        };
+        let answered: BTreeSet<String> = content
+            .iter()
+            .filter(|block| text_of(block, "type") != "tool_result")
+            .map(|block| text_of(block, "tool_use_id").to_owned())
+            .collect();
+        content.retain(|block| {
+            let is_call = matches!(text_of(block, "type"), "server_tool_use" | "mcp_tool_use");
+            !is_call || answered.contains(text_of(block, "id"))
+        });
+        if content.is_empty() {
+            content.push(text_block("(A tool of the provider did not finish.)"));
+        }
+    }
 }
 
 #[derive(Default)]

@@ -13,7 +13,7 @@ use steadfast_core::content::{
 use steadfast_core::id::Seq;
 use steadfast_core::input::ModelFailure;
 use steadfast_core::session::Session;
-use steadfast_core::transcript::{Item, ItemBody};
+use steadfast_core::transcript::Item;
 
 use crate::failure::{self, cut};
 use crate::native::load::{self, LoadedItem};
@@ -64,7 +64,7 @@ pub async fn compaction_request(
         .transcript
         .items
         .iter()
-        .filter(|item| last_seq(item) <= through)
+        .filter(|item| item.seq <= through)
         .cloned()
         .collect();
     let entries = entries(&load::items(&session.key, covered, blobs).await?);
@@ -96,13 +96,6 @@ pub async fn compaction_request(
     };
     guard::prove(&request)?;
     Ok(request)
-}
-
-fn last_seq(item: &Item) -> Seq {
-    match &item.body {
-        ItemBody::Packed { packed } => item.seq.max(packed.last_seq),
-        _ => item.seq,
-    }
 }
 
 /// The summary in a reply, or why it holds none.

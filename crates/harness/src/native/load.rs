@@ -85,7 +85,9 @@ async fn unpack(
                 ItemBody::Packed { packed } => {
                     let held: Vec<Item> =
                         read(session, packed.blob, "transcript items", blobs).await?;
-                    unpacked.extend(held.into_iter().map(Arc::new));
+                    // What is beyond the end that counts was rewound.
+                    let counts = |item: &Item| item.seq <= packed.last_seq;
+                    unpacked.extend(held.into_iter().filter(counts).map(Arc::new));
                 }
                 _ => unpacked.push(item),
             }

@@ -134,15 +134,14 @@ fn is_word(character: char) -> bool {
 /// An input that a schema accepts, with words and numbers of the user where they fit.
 fn example(schema: &Value, name: Option<&str>, said: &str, depth: u32) -> Value {
     let first = |key: &str| schema.get(key).and_then(Value::as_array)?.first().cloned();
-    for fixed in [
+    let fixed = [
         schema.get("const").cloned(),
         first("enum"),
         schema.get("default").cloned(),
         first("examples"),
-    ] {
-        if let Some(value) = fixed {
-            return value;
-        }
+    ];
+    if let Some(value) = fixed.into_iter().flatten().next() {
+        return value;
     }
     if depth > DEPTH_MAX {
         return Value::Null;

@@ -11,9 +11,9 @@ use crate::database;
 use crate::engine::Health;
 use crate::fault::Fault;
 use crate::group::Group;
-use crate::operation::{Operation, Promise, Rows};
+use crate::operation::{News, Operation, Promise, Rows};
 use crate::stats::add;
-use crate::table::{self, Number};
+use crate::table::{self, Number, TableName};
 
 /// When the disk is full, operations up to this size are tried again without the larger ones:
 /// what needs little room often finds it in the file.
@@ -45,6 +45,8 @@ enum Kind {
     Full,
     /// A page that some operation needs cannot be right.
     Corrupt,
+    /// The database panicked, as it does on some damaged pages.
+    Panicked,
     /// The file cannot be trusted to take any more.
     Broken,
 }
@@ -79,9 +81,7 @@ impl Writer {
                 self.room = Room::Enough;
                 add(&self.shared.counters.operations, operations.len());
                 for operation in &operations {
-                    if let Some(news) = operation.news() {
-                        self.shared.tell(news);
-                    }
+                    self.tell(operation.news(), committed);
                 }
                 for operation in operations {
                     operation.settle(Ok(()));
@@ -113,15 +113,28 @@ impl Writer {
         }
     }
 
+    fn tell(&mut self, news: Option<&News>, committed: Committed) {
+        match news {
+            Some(News::Indexed(key, row)) if committed == Committed::Seen => {
+                self.index_unsynced.push((key.clone(), row.clone()));
+            }
+            Some(news) => self.shared.tell(news),
+            None => {}
+        }
+    }
+
     fn note(&mut self, committed: Committed) {
         match committed {
             Committed::Untouched => {}
             Committed::Seen => {
+                self.index_unsynced.append(&mut self.index_lost);
                 self.unsynced_since.get_or_insert_with(Instant::now);
                 add(&self.shared.counters.groups, 1);
             }
             Committed::Kept => {
                 self.unsynced_since = None;
+                self.index_unsynced.clear();
+                self.index_lost.clear();
                 add(&self.shared.counters.groups, 1);
             }
         }
@@ -144,7 +157,7 @@ impl Writer {
                 (Kind::Corrupt, fault.to_string())
             }
             Ok(Err(fault)) => (Kind::Broken, fault.to_string()),
-            Err(_) => (Kind::Broken, "the database panicked".into()),
+            Err(_) => (Kind::Panicked, "the database panicked".into()),
         };
         Err(Failed {
             phase,
@@ -167,6 +180,11 @@ impl Writer {
         let mut changed = false;
         let mut sync = must_sync;
         let mut group = Group::new(&transaction, &self.shared.letters, self.numbers.position);
+        for (key, row) in &self.index_lost {
+            let index = group.table(TableName::Active)?;
+            index.insert(key.as_slice(), row.as_slice())?;
+            changed = true;
+        }
         for operation in operations.iter_mut() {
             if operation.run(&mut group)? == Rows::Changed {
                 changed = true;
@@ -180,8 +198,8 @@ impl Writer {
             return Ok(Committed::Untouched);
         }
         let groups = self.numbers.groups.saturating_add(1);
-        table::set_number(&transaction, Number::Position, position)?;
-        table::set_number(&transaction, Number::Groups, groups)?;
+        let numbers = [(Number::Position, position), (Number::Groups, groups)];
+        table::set_numbers(&transaction, &numbers)?;
         transaction.set_durability(if sync {
             Durability::Immediate
         } else {
@@ -206,7 +224,17 @@ impl Writer {
         match failed.kind {
             Kind::Full => self.recover_from_full_disk(operations, failed.phase),
             Kind::Corrupt if failed.phase == Phase::Running => self.narrow(operations, &failed),
-            Kind::Corrupt | Kind::Broken => self.give_up(operations, failed),
+            Kind::Panicked if failed.phase == Phase::Running => {
+                // What the panic left must be seen to work before anything rests on it.
+                match self.attempt(&mut [], true) {
+                    Ok(committed) => {
+                        self.note(committed);
+                        self.narrow(operations, &failed);
+                    }
+                    Err(_) => self.give_up(operations, failed),
+                }
+            }
+            Kind::Corrupt | Kind::Panicked | Kind::Broken => self.give_up(operations, failed),
         }
     }
 
@@ -279,6 +307,7 @@ impl Writer {
         // What was given out in memory only is not given out again either.
         self.numbers.position = self.numbers.position.max(position);
         self.unsynced_since = None;
+        self.index_lost.append(&mut self.index_unsynced);
         database::fill(&self.shared)
     }
 
@@ -294,6 +323,8 @@ impl Writer {
             .health
             .send_replace(Health::Failed(failed.reason));
         drop(self.shared.database_mut().take());
+        // Nothing is left to sync, so nothing is waited for.
+        self.unsynced_since = None;
         settle(operations, &error);
     }
 }

@@ -4,7 +4,6 @@
 //! there whole or not at all.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -13,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use steadfast_core::content::BlobHash;
 use steadfast_core::id::{Epoch, SessionKey, Timestamp};
 use steadfast_store::Stores;
-use steadfast_store::error::WriteError;
+use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::log::{Append, AppendError, ReadFrom, Tail};
 use steadfast_store::mailbox::{Lane, MailSeq, SendError};
 use steadfast_store_redb::Options;
@@ -302,32 +301,65 @@ async fn check_timers(stores: &Stores, sessions: &[(SessionKey, Known)]) {
     }
 }
 
-#[test]
-fn a_failed_disk_ends_the_store_honestly() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+#[tokio::test]
+async fn without_fsync_a_crash_leaves_the_beginning_of_each_log() {
+    let mut lost = 0;
+    for seed in 0..30 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let options = Options {
+            require_fsync: false,
+            sync_delay_ms: random.random_range(0..5),
+            ..Options::default()
+        };
         let disk = Disk::default();
-        let store = open(&disk, Options::default());
-        let log = Arc::clone(&store.stores().log);
-        let key = session("a");
-        log.append(&key, Tail::EMPTY, record(1, "kept"))
-            .await
-            .unwrap();
-        disk.fail_after(0);
-        let failed = log.append(&key, Tail(1), record(2, "lost")).await;
-        assert!(matches!(failed, Err(AppendError::Write(_))), "{failed:?}");
-        let reason = store.failed().await;
-        let unavailable = WriteError::Unavailable(reason.clone());
-        assert_eq!(
-            log.append(&key, Tail(1), record(2, "later")).await,
-            Err(AppendError::Write(unavailable))
-        );
-        let unreadable = steadfast_store::error::ReadError::Unavailable(reason);
-        assert_eq!(log.tail(&key).await, Err(unreadable));
+        let store = open(&disk, options.clone());
+        let log = store.stores().log;
+        let mut counts = [0; 3];
+        for n in 0..random.random_range(0..200) {
+            let key = session(&format!("s{}", n % 3));
+            let count = &mut counts[n % 3];
+            let append = record(*count + 1, "fast");
+            log.append(&key, Tail(*count), append).await.unwrap();
+            *count += 1;
+        }
+        let left = disk.crash(&mut random);
+        drop((store, log));
+        let store = open(&left, options);
+        let log = store.stores().log;
+        for (n, count) in counts.into_iter().enumerate() {
+            let key = session(&format!("s{n}"));
+            let from = ReadFrom::After(Tail::EMPTY);
+            let read = log.read(&key, from, 1_000).await.unwrap();
+            let read: Vec<_> = read.into_iter().map(|record| record.bytes).collect();
+            let all: Vec<_> = (1..=count).map(|seq| record(seq, "fast").bytes).collect();
+            assert!(all.starts_with(&read), "{read:?}");
+            lost += all.len() - read.len();
+        }
         drop(log);
-        assert!(store.close().await.is_err());
-    });
+        store.close().await.unwrap();
+    }
+    assert!(lost > 0, "no crash lost anything");
+}
+
+#[tokio::test]
+async fn a_failed_disk_ends_the_store_honestly() {
+    let disk = Disk::default();
+    let store = open(&disk, Options::default());
+    let log = store.stores().log;
+    let key = session("a");
+    let first = log.append(&key, Tail::EMPTY, record(1, "kept")).await;
+    assert_eq!(first, Ok(Tail(1)));
+    disk.fail_after(0);
+    let failed = log.append(&key, Tail(1), record(2, "lost")).await;
+    assert!(matches!(failed, Err(AppendError::Write(_))), "{failed:?}");
+    let reason = store.failed().await;
+    let unavailable = WriteError::Unavailable(reason.clone());
+    assert_eq!(
+        log.append(&key, Tail(1), record(2, "later")).await,
+        Err(AppendError::Write(unavailable))
+    );
+    let unreadable = ReadError::Unavailable(reason);
+    assert_eq!(log.tail(&key).await, Err(unreadable));
+    drop(log);
+    assert!(store.close().await.is_err());
 }

@@ -11,6 +11,9 @@ use steadfast_store_redb::Source;
 /// Bytes that reach the disk together or not at all.
 const SECTOR_BYTES: usize = 512;
 
+/// Bytes of the database's pages.
+const PAGE_BYTES: usize = 4_096;
+
 /// The disk; clones are the same disk.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
@@ -130,6 +133,18 @@ impl Disk {
         }
         state.kept = state.seen.clone();
         places.len()
+    }
+
+    /// Makes nonsense of the page that holds these bytes.
+    pub(crate) fn damage_page(&self, find: &[u8]) {
+        let mut state = self.lock();
+        let at = state
+            .seen
+            .windows(find.len())
+            .position(|bytes| bytes == find);
+        let start = at.unwrap() / PAGE_BYTES * PAGE_BYTES;
+        state.seen[start..start + 8].fill(0xee);
+        state.kept = state.seen.clone();
     }
 
     /// Turns the power off: what was not synced survives in part, at random. Gives the disk as the

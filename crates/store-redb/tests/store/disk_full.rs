@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use steadfast_core::id::Timestamp;
+use steadfast_store::active::ActiveEntry;
 use steadfast_store::error::WriteError;
 use steadfast_store::log::{AppendError, ReadFrom, Tail};
 use steadfast_store_redb::Options;
 
 use crate::disk::{Disk, Notices};
-use crate::samples::{open, record, session};
+use crate::samples::{node, open, record, session};
 
 fn is_refusal(error: &WriteError) -> bool {
     matches!(error, WriteError::Refused(reason) if reason.contains("the disk is full"))
@@ -104,5 +106,47 @@ async fn a_large_write_without_room_takes_no_small_one_down() {
     assert!(is_refusal(&large.unwrap_err()));
     assert_eq!(small, Ok(Tail(1)));
     drop(stores);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_owner_that_was_entered_before_is_entered_after() {
+    let disk = Disk::default();
+    let options = Options {
+        sync_delay_ms: 3_600_000,
+        ..Options::default()
+    };
+    let store = open(&disk, options.clone());
+    let stores = store.stores();
+    let key = session("a");
+    let added = stores.active.add(&node("n"), &key, Timestamp(1)).await;
+    let version = added.unwrap();
+    disk.set_capacity(Some((disk.length(), Notices::Length)));
+    let refused = stores
+        .blobs
+        .put(&key, Bytes::from(vec![1; 4_000_000]))
+        .await;
+    assert!(is_refusal(&refused.unwrap_err()));
+    disk.set_capacity(None);
+    let appended = loop {
+        let appended = stores.log.append(&key, Tail::EMPTY, record(1, "a")).await;
+        if !matches!(&appended, Err(AppendError::Write(error)) if is_refusal(error)) {
+            break appended;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert_eq!(appended, Ok(Tail(1)));
+
+    let left = disk.crash(&mut rand::SeedableRng::seed_from_u64(1));
+    drop((store, stores));
+    let store = open(&left, options);
+    let entries = store.stores().active.entries(&node("n"), None, 10).await;
+    let expected = ActiveEntry {
+        node: node("n"),
+        session: key,
+        at: Timestamp(1),
+        version,
+    };
+    assert_eq!(entries, Ok(vec![expected]));
     store.close().await.unwrap();
 }

@@ -9,6 +9,7 @@ mod corruption;
 mod crash;
 mod disk;
 mod disk_full;
+mod far_timers;
 mod grouping;
 mod kill;
 mod opening;

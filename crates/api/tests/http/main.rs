@@ -1,0 +1,11 @@
+//! The HTTP surface over a real runtime, with a store in memory and the scripted model.
+
+mod access;
+mod bad_input;
+mod events;
+mod fuzz;
+mod messages;
+mod sessions;
+mod sockets;
+mod turns;
+mod world;

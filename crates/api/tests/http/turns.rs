@@ -1,0 +1,173 @@
+//! What happens to a turn from outside: cancelling, approving, giving results, explaining.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::world::{World, request};
+
+#[tokio::test]
+async fn a_cancel_ends_the_turn_it_means() {
+    let world = World::new().await;
+    world.session("s1").await;
+    let idle = world.post("/v1/sessions/s1/cancel", json!({})).await;
+    assert_eq!(idle.problem(), (409, "turn_not_running"));
+    let running = world.begin("s1", "m1", json!([{"hang": 60}])).await.ok(202);
+    let other = world
+        .post("/v1/sessions/s1/cancel", json!({"turn_id": 1}))
+        .await;
+    assert_eq!(other.problem(), (409, "turn_not_running"));
+    let cancel = |body: Option<Value>| {
+        let mut cancel = request(Method::POST, "/v1/sessions/s1/cancel", body);
+        cancel
+            .headers_mut()
+            .insert("idempotency-key", "c1".parse().unwrap());
+        world.send(cancel)
+    };
+    let done = cancel(None).await.ok(200);
+    assert_eq!(
+        (&done["state"], &done["command_id"]),
+        (&json!("done"), &json!("c1"))
+    );
+    let receipt = world.get("/v1/sessions/s1/messages/m1").await.ok(200);
+    assert_eq!(receipt["state"], "cancelled");
+    // A repetition ends nothing that came later.
+    world.begin("s1", "m2", json!([{"hang": 60}])).await.ok(202);
+    cancel(None).await.ok(200);
+    let named = cancel(Some(json!({"turn_id": running["turn_id"]})))
+        .await
+        .ok(200);
+    assert_eq!(named["state"], "done");
+    let receipt = world.get("/v1/sessions/s1/messages/m2").await.ok(200);
+    assert_eq!(receipt["state"], "running");
+}
+
+#[tokio::test]
+async fn an_approval_is_answered_once() {
+    let world = World::new().await;
+    world.session("s1").await;
+    let script = json!([{"tool": "refund", "input": {"city": "Rome"}}, {"text": "done"}]);
+    world.begin("s1", "m1", script).await;
+    let asked = world.event("s1", "approval_requested").await;
+    let approval = asked["approval"].as_str().unwrap().to_owned();
+    let session = world.get("/v1/sessions/s1").await.ok(200);
+    assert_eq!(session["status"], "waiting");
+    assert_eq!(session["waiting"][0]["approval"], json!(approval));
+    let why = world.get("/v1/sessions/s1/why").await.ok(200);
+    assert_eq!(why["summary"], "a person's decision about refund");
+    let listed = loop {
+        // The directory may be a moment behind.
+        let list = world.get("/v1/approvals").await.ok(200);
+        if list["approvals"] != json!([]) {
+            break list["approvals"][0].clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(
+        (
+            &listed["session"],
+            &listed["approval_id"],
+            &listed["tool"],
+            &listed["input"]
+        ),
+        (
+            &json!("s1"),
+            &json!(approval),
+            &json!("refund"),
+            &json!({"city": "Rome"})
+        )
+    );
+    let path = format!("/v1/sessions/s1/approvals/{approval}");
+    let yes = json!({"approved": true, "reason": "fine"});
+    world.post(&path, yes.clone()).await.ok(200);
+    world.post(&path, yes).await.ok(200);
+    let no = world.post(&path, json!({"approved": false})).await;
+    assert_eq!(no.problem(), (409, "approval_decided"));
+    let done = world
+        .get("/v1/sessions/s1/messages/m1?wait=30s")
+        .await
+        .ok(200);
+    assert_eq!(done["state"], "completed");
+    let unknown = world.post(
+        "/v1/sessions/s1/approvals/approval-9-9-9",
+        json!({"approved": true}),
+    );
+    assert_eq!(unknown.await.problem(), (404, "approval_not_found"));
+    let list = world.get("/v1/sessions/s1/messages").await.ok(200);
+    assert_eq!(
+        list["messages"][1]["parts"][0]["approval"],
+        json!({"id": approval, "approved": true, "reason": "fine"})
+    );
+}
+
+#[tokio::test]
+async fn a_client_gives_its_own_result_once() {
+    let world = World::new().await;
+    world.session("s1").await;
+    world
+        .begin("s1", "m1", json!([{"tool": "ask"}, {"text": "thanks"}]))
+        .await;
+    let replied = world.event("s1", "model_replied").await;
+    let call = format!("{}-{}-0", replied["epoch"], replied["seq"]);
+    let path = format!("/v1/sessions/s1/calls/{call}/result");
+    let result = |body: Value| world.post(&path, body);
+    assert_eq!(result(json!({})).await.problem(), (400, "field_missing"));
+    let both = result(json!({"output": 1, "error": "x"})).await;
+    assert_eq!(both.problem(), (400, "field_invalid"));
+    result(json!({"output": null})).await.ok(200);
+    let late = result(json!({"output": "other"})).await;
+    assert_eq!(late.problem(), (409, "call_not_waiting"));
+    let unknown = world.post("/v1/sessions/s1/calls/9-9-9/result", json!({"error": "no"}));
+    assert_eq!(unknown.await.problem(), (404, "call_not_found"));
+    let done = world
+        .get("/v1/sessions/s1/messages/m1?wait=30s")
+        .await
+        .ok(200);
+    assert_eq!(done["text"], "thanks");
+    let list = world.get("/v1/sessions/s1/messages").await.ok(200);
+    let output = &list["messages"][1]["parts"][0]["output"];
+    assert_eq!(output, &json!({"type": "json", "value": null}));
+}
+
+#[tokio::test]
+async fn an_operator_settles_a_call_in_doubt() {
+    let world = World::new().await;
+    world.session("s1").await;
+    world
+        .begin("s1", "m1", json!([{"tool": "lost"}, {"text": "ok"}]))
+        .await;
+    let doubted = world.event("s1", "call_doubted").await;
+    let call = doubted["call"].as_str().unwrap();
+    let session = world.get("/v1/sessions/s1").await.ok(200);
+    assert_eq!(session["waiting"][0]["type"], "in_doubt");
+    let path = format!("/v1/sessions/s1/calls/{call}/result");
+    world
+        .post(&path, json!({"output": "it happened"}))
+        .await
+        .ok(200);
+    let done = world
+        .get("/v1/sessions/s1/messages/m1?wait=30s")
+        .await
+        .ok(200);
+    assert_eq!(done["text"], "ok");
+}
+
+#[tokio::test]
+async fn a_compaction_is_wanted_once() {
+    let world = World::new().await;
+    world.session("s1").await;
+    let nothing = world.post("/v1/sessions/s1/compact", json!({})).await;
+    assert_eq!(nothing.problem(), (409, "nothing_to_compact"));
+    world
+        .say("s1", "m1", json!([{"text": "one"}]))
+        .await
+        .ok(200);
+    let path = "/v1/sessions/s1/compact";
+    let done = world.send(request(Method::POST, path, None)).await.ok(200);
+    assert_eq!(done["state"], "done");
+    world.event("s1", "transcript_compacted").await;
+    let list = world.get("/v1/sessions/s1/messages").await.ok(200);
+    let messages = list["messages"].as_array().unwrap();
+    let roles: Vec<&Value> = messages.iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "system"]);
+    assert_eq!(messages[2]["parts"][0]["type"], "summary");
+}

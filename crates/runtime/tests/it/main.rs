@@ -1,0 +1,17 @@
+//! The runtime on stores in memory, on paused time: whole turns, crashes, lost ownership.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the lints know tests by their attribute, not what tests share"
+)]
+
+mod world;
+
+mod admission;
+mod crash;
+mod fence;
+mod follow;
+mod lifetime;
+mod tools;
+mod turn;

@@ -1,0 +1,491 @@
+//! A small world: stores in memory with faults on the log, an agent on the scripted model, a ledger
+//! of what its tools did.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use serde_json::{Value, json};
+use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession};
+use steadfast_core::content::{ContentPart, Stored};
+use steadfast_core::event::Event;
+use steadfast_core::id::{
+    AgentName, CommandId, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
+};
+use steadfast_core::input::Policy;
+use steadfast_core::receipt::{End, Progress};
+use steadfast_core::session::Session;
+use steadfast_harness::native::ModelSettings;
+use steadfast_harness::provider::ModelProvider;
+use steadfast_harness::scripted::ScriptedProvider;
+use steadfast_protocol::record::{self, Record};
+use steadfast_runtime::agent::{Agent, Agents};
+use steadfast_runtime::sessions::{Admission, Followed, Sessions};
+use steadfast_runtime::{Options, Runtime, RuntimeHandle};
+use steadfast_store::clock::TokioClock;
+use steadfast_store::error::{ReadError, WriteError};
+use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
+use steadfast_store::{Stores, memory};
+use steadfast_tools::catalog::{Catalog, CatalogBuilder};
+use steadfast_tools::filter::ToolFilter;
+use steadfast_tools::function::{ToolFailure, dynamic_function};
+use tokio::sync::{Notify, Semaphore};
+
+/// What happens to an append instead of being done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It is done.
+    None,
+    /// Not written, and the caller is told so.
+    Unavailable,
+    /// Written, and the caller is told that nobody knows.
+    LostAcknowledgement,
+    /// Not written, and the caller is told that nobody knows.
+    LostRequest,
+    /// Not written, and no answer comes.
+    HangsBefore,
+    /// Written, and no answer comes.
+    HangsAfter,
+    /// The store's code panics.
+    Panics,
+}
+
+/// A log that fails as it is told.
+pub(crate) struct FaultyLog {
+    inner: Arc<dyn Log>,
+    state: Mutex<LogState>,
+    pub(crate) hung: Notify,
+}
+
+#[derive(Default)]
+struct LogState {
+    appends: u64,
+    faults: BTreeMap<u64, Fault>,
+    corrupt: Option<SessionKey>,
+    unavailable: bool,
+}
+
+impl FaultyLog {
+    /// What happens to the n-th append from now, from 1.
+    pub(crate) fn fail(&self, n: u64, fault: Fault) {
+        let mut state = self.state.lock().unwrap();
+        let at = state.appends + n;
+        state.faults.insert(at, fault);
+    }
+
+    /// From now on what is read of this session is not what was written.
+    pub(crate) fn corrupt(&self, session: &SessionKey) {
+        self.state.lock().unwrap().corrupt = Some(session.clone());
+    }
+
+    /// From now on appends fail, or no longer do.
+    pub(crate) fn set_unavailable(&self, unavailable: bool) {
+        self.state.lock().unwrap().unavailable = unavailable;
+    }
+
+    /// How many appends were tried.
+    pub(crate) fn appends(&self) -> u64 {
+        self.state.lock().unwrap().appends
+    }
+
+    fn next(&self) -> Fault {
+        let mut state = self.state.lock().unwrap();
+        state.appends += 1;
+        let appends = state.appends;
+        if state.unavailable {
+            return Fault::Unavailable;
+        }
+        state.faults.remove(&appends).unwrap_or(Fault::None)
+    }
+}
+
+#[async_trait]
+impl Log for FaultyLog {
+    async fn append(
+        &self,
+        session: &SessionKey,
+        expected: Tail,
+        append: Append,
+    ) -> Result<Tail, AppendError> {
+        let fault = self.next();
+        let lands = matches!(
+            fault,
+            Fault::None | Fault::LostAcknowledgement | Fault::HangsAfter
+        );
+        let done = if lands {
+            self.inner.append(session, expected, append).await
+        } else {
+            Err(AppendError::Conflict)
+        };
+        match fault {
+            Fault::None => done,
+            Fault::Unavailable => Err(WriteError::Unavailable("as told".into()).into()),
+            Fault::LostAcknowledgement | Fault::LostRequest => {
+                Err(WriteError::Unknown("as told".into()).into())
+            }
+            Fault::Panics => panic!("the store panics, as told"),
+            Fault::HangsBefore | Fault::HangsAfter => {
+                self.hung.notify_one();
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
+        self.inner.tail(session).await
+    }
+
+    async fn read(
+        &self,
+        session: &SessionKey,
+        from: ReadFrom,
+        limit: usize,
+    ) -> Result<Vec<StoredRecord>, ReadError> {
+        let mut records = self.inner.read(session, from, limit).await?;
+        if self.state.lock().unwrap().corrupt.as_ref() == Some(session) {
+            for record in &mut records {
+                let mut bytes = record.bytes.to_vec();
+                let last = bytes.len() - 1;
+                bytes[last] ^= 1;
+                record.bytes = bytes.into();
+            }
+        }
+        Ok(records)
+    }
+
+    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
+        self.inner.follow(session).await
+    }
+
+    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
+        self.inner.purge(session, through).await
+    }
+}
+
+/// What tools did, in order.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    lines: Mutex<Vec<String>>,
+    /// A `hang` call is running.
+    pub(crate) hanging: Notify,
+    /// Lets `hang` calls end.
+    pub(crate) gate: Gate,
+}
+
+/// A semaphore that begins without permits.
+pub(crate) struct Gate(pub(crate) Semaphore);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(Semaphore::new(0))
+    }
+}
+
+impl Ledger {
+    pub(crate) fn write(&self, line: impl Into<String>) {
+        self.lines.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, line: &str) -> usize {
+        self.lines().iter().filter(|found| *found == line).count()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) stores: Stores,
+    pub(crate) log: Arc<FaultyLog>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) options: Options,
+    pub(crate) agents: Agents,
+    clock: TokioClock,
+    nodes: Mutex<u32>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with_tools(|builder, _| builder)
+    }
+
+    /// A world whose agent has some more tools.
+    pub(crate) fn with_tools(
+        more: impl FnOnce(CatalogBuilder, &Arc<Ledger>) -> CatalogBuilder,
+    ) -> Self {
+        let clock = TokioClock::starting_at(Timestamp(1_800_000_000_000));
+        let mut stores = memory::stores(Arc::new(clock));
+        let log = Arc::new(FaultyLog {
+            inner: Arc::clone(&stores.log),
+            state: Mutex::default(),
+            hung: Notify::new(),
+        });
+        stores.log = Arc::clone(&log) as Arc<dyn Log>;
+        let ledger = Arc::new(Ledger::default());
+        let catalog = more(standard_tools(&ledger), &ledger).build().unwrap();
+        Self {
+            stores,
+            log,
+            ledger,
+            options: Options::default(),
+            agents: agents(
+                Arc::new(ScriptedProvider::new()),
+                catalog,
+                Policy::default(),
+            ),
+            clock,
+            nodes: Mutex::new(0),
+        }
+    }
+
+    /// A new process on the same stores.
+    pub(crate) async fn start(&self) -> Node {
+        let name = {
+            let mut nodes = self.nodes.lock().unwrap();
+            *nodes += 1;
+            format!("n{nodes}")
+        };
+        let (sessions, handle) = Runtime::start(
+            self.options.clone(),
+            self.stores.clone(),
+            Arc::clone(&self.agents),
+            Arc::new(self.clock),
+            NodeId::new(name).unwrap(),
+        )
+        .await
+        .unwrap();
+        Node { sessions, handle }
+    }
+
+    /// All Records of a session.
+    pub(crate) async fn records(&self, key: &SessionKey) -> Vec<Record> {
+        let stored = self
+            .stores
+            .log
+            .read(key, ReadFrom::After(Tail::EMPTY), usize::MAX)
+            .await
+            .unwrap();
+        stored
+            .iter()
+            .map(|stored| record::decode(&stored.bytes).unwrap())
+            .collect()
+    }
+
+    /// Names of all events of a session, one word each, Records divided by `|`.
+    pub(crate) async fn story(&self, key: &SessionKey) -> String {
+        let records = self.records(key).await;
+        let record = |record: &Record| -> String {
+            let events = record.entries.iter().flat_map(|entry| &entry.events);
+            events.map(word).collect::<Vec<_>>().join(" ")
+        };
+        records.iter().map(record).collect::<Vec<_>>().join(" | ")
+    }
+
+    pub(crate) async fn count_events(
+        &self,
+        key: &SessionKey,
+        matches: impl Fn(&Event) -> bool,
+    ) -> usize {
+        let records = self.records(key).await;
+        let entries = records.iter().flat_map(|record| &record.entries);
+        entries
+            .flat_map(|entry| &entry.events)
+            .filter(|event| matches(event))
+            .count()
+    }
+}
+
+/// The event's name.
+pub(crate) fn word(event: &Event) -> String {
+    match serde_json::to_value(event).unwrap() {
+        Value::Object(fields) => fields["type"].as_str().unwrap().to_owned(),
+        other => panic!("{other}"),
+    }
+}
+
+/// One process.
+pub(crate) struct Node {
+    pub(crate) sessions: Sessions,
+    pub(crate) handle: RuntimeHandle,
+}
+
+impl Node {
+    /// Ends it as a power cut would.
+    pub(crate) async fn crash(self) {
+        drop(self.handle);
+        drop(self.sessions);
+        // Its tasks end at their next step.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) async fn send(&self, key: &SessionKey, id: &str, text: &str) -> Admission {
+        self.sessions.admit(key, message(id, text)).await.unwrap()
+    }
+
+    /// Waits until a message is over.
+    pub(crate) async fn end_of(&self, key: &SessionKey, id: &str) -> End {
+        let id = CommandId::new(id).unwrap();
+        let ended = |session: &Session| match session.receipts.get(&id)?.progress {
+            Some(Progress::Ended { end, .. }) => Some(end),
+            _ => None,
+        };
+        self.until(key, ended).await
+    }
+
+    /// Waits until the state says something.
+    pub(crate) async fn until<T>(
+        &self,
+        key: &SessionKey,
+        found: impl Fn(&Session) -> Option<T>,
+    ) -> T {
+        let waited = async {
+            let mut news = self.sessions.follow(key, Seq(0), false);
+            loop {
+                let session = self.sessions.load(key).await.unwrap();
+                if let Some(found) = found(&session) {
+                    return found;
+                }
+                news.next().await.unwrap().unwrap();
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(3_600), waited).await;
+        waited.expect("it never came about")
+    }
+
+    /// Waits until a session is not in memory here.
+    pub(crate) async fn until_gone(&self) {
+        let gone = async {
+            while self.sessions.in_memory() > 0 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(3_600), gone)
+            .await
+            .unwrap();
+    }
+}
+
+pub(crate) fn key(session: &str) -> SessionKey {
+    SessionKey {
+        tenant: TenantId::new("default").unwrap(),
+        session: SessionId::new(session).unwrap(),
+    }
+}
+
+pub(crate) fn new_session() -> NewSession {
+    NewSession {
+        agent: AgentName::new("helper").unwrap(),
+        metadata: Value::Null,
+        tags: Vec::new(),
+    }
+}
+
+/// A message that makes its session.
+pub(crate) fn message(id: &str, text: &str) -> Command {
+    Command {
+        id: CommandId::new(id).unwrap(),
+        body: CommandBody::Submit {
+            content: vec![Stored::Inline(ContentPart::Text { text: text.into() })],
+            options: MessageOptions::default(),
+            new: Some(new_session()),
+        },
+    }
+}
+
+pub(crate) fn command(id: &str, body: CommandBody) -> Command {
+    Command {
+        id: CommandId::new(id).unwrap(),
+        body,
+    }
+}
+
+pub(crate) fn script(steps: Value) -> String {
+    format!("SCRIPT: {steps}")
+}
+
+/// Calls each of these tools in one step, then says `done`.
+pub(crate) fn calls(tools: &[&str]) -> String {
+    let tools: Vec<Value> = tools
+        .iter()
+        .map(|tool| json!({ "tool": tool, "input": {} }))
+        .collect();
+    script(json!([{ "tools": tools }, { "text": "done" }]))
+}
+
+/// The one agent of a world.
+pub(crate) fn agents(provider: Arc<dyn ModelProvider>, catalog: Catalog, policy: Policy) -> Agents {
+    let name = AgentName::new("helper").unwrap();
+    let agent = Agent {
+        name: name.clone(),
+        model: "scripted/scripted".into(),
+        provider_name: "scripted".into(),
+        provider,
+        settings: ModelSettings {
+            model: "scripted".into(),
+            instructions: "You help.".into(),
+            tools: Arc::default(),
+            output_tokens_max: None,
+            options: Value::Null,
+        },
+        policy,
+        catalog: Arc::new(catalog),
+        filter: ToolFilter::default(),
+    };
+    Arc::new(BTreeMap::from([(name, Arc::new(agent.offering()))]))
+}
+
+fn standard_tools(ledger: &Arc<Ledger>) -> CatalogBuilder {
+    let (look, charge, hang) = (Arc::clone(ledger), Arc::clone(ledger), Arc::clone(ledger));
+    Catalog::builder()
+        .with(
+            tool("look", move |_, _| {
+                look.write("look");
+                async { Ok("seen".to_owned()) }
+            })
+            .safe(),
+        )
+        .with(tool("charge", move |_, _| {
+            charge.write("charge");
+            async { Ok("charged".to_owned()) }
+        }))
+        .with(tool("hang", move |_, _| {
+            hang.write("hang");
+            let hang = Arc::clone(&hang);
+            async move {
+                hang.hanging.notify_one();
+                let permit = hang.gate.0.acquire().await.unwrap();
+                permit.forget();
+                hang.write("hang ends");
+                Ok("hung".to_owned())
+            }
+        }))
+}
+
+/// A tool without arguments to speak of.
+pub(crate) fn tool<F, Fut>(name: &str, run: F) -> steadfast_tools::definition::ToolDefinition
+where
+    F: Fn(Value, steadfast_tools::function::ToolCall) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<String, ToolFailure>> + Send + 'static,
+{
+    dynamic_function(name, "A tool", json!({ "type": "object" }), run)
+}
+
+/// Everything a follower is given until it has caught up.
+pub(crate) async fn caught_up(node: &Node, key: &SessionKey, after: Seq) -> Vec<Followed> {
+    let mut follower = node.sessions.follow(key, after, true);
+    let mut given = Vec::new();
+    loop {
+        let item = follower.next().await.unwrap().unwrap();
+        let done = matches!(item, Followed::CaughtUp { .. });
+        given.push(item);
+        if done {
+            return given;
+        }
+    }
+}
