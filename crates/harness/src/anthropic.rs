@@ -6,6 +6,7 @@
 mod cache;
 mod decode;
 mod encode;
+mod fold;
 mod model;
 
 pub use decode::Decoder;

@@ -40,8 +40,7 @@ impl Draft {
 
     /// The reply, unless it is larger than a session takes.
     pub(crate) fn finish(self, finish: Finish) -> Result<ModelReply, ModelFailure> {
-        let pieces = self.parts.len() + self.calls.len();
-        if self.calls.len() > CALLS_PER_REPLY_MAX || pieces > PARTS_PER_INPUT_MAX {
+        if self.calls.len() > CALLS_PER_REPLY_MAX || self.parts.len() > PARTS_PER_INPUT_MAX {
             return Err(failure::retryable(
                 "reply_too_large",
                 format!(

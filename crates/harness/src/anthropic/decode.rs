@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 use steadfast_core::content::{CallInput, Finish, ModelReply, ReplyPart, Usage};
 use steadfast_core::input::ModelFailure;
+use steadfast_core::limits::PARTS_PER_INPUT_MAX;
 use steadfast_protocol::live::Delta;
 
+use crate::anthropic::fold::fold;
 use crate::failure::{self, ErrorReport, broken_stream};
 use crate::json::{count_of, push_text, residue, take_text, text_of};
 use crate::reply::{Draft, call_input};
@@ -277,6 +279,7 @@ impl Decoder {
             "pause_turn" if has_provider_tool => Finish::Paused,
             _ => Finish::Other,
         };
+        draft.parts = fold(draft.parts, PARTS_PER_INPUT_MAX);
         draft.finish(finish)
     }
 }

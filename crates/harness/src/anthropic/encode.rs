@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use steadfast_core::content::{FileSource, ReplyPart};
 
-use crate::anthropic::{cache, model};
+use crate::anthropic::{cache, fold, model};
 use crate::call_id::{shaped, tool_name};
 use crate::json::{object, text_of};
 use crate::options;
@@ -229,14 +229,18 @@ fn native_blocks(parts: &[ReplyPart], calls: &[RequestCall]) -> Vec<Value> {
     let mut blocks = Vec::with_capacity(parts.len());
     for part in parts {
         match part {
-            // The provider gives blank texts but takes none.
-            ReplyPart::Text { text, native } if !text.trim().is_empty() => {
-                let mut block = object(native.as_ref());
-                block.insert("type".into(), json!("text"));
-                block.insert("text".into(), json!(text));
-                blocks.push(Value::Object(block));
+            ReplyPart::Text { text, native } => {
+                for (text, rest) in fold::unfold(text, native.as_ref()) {
+                    // The provider gives blank texts but takes none.
+                    if text.trim().is_empty() {
+                        continue;
+                    }
+                    let mut block = object(rest);
+                    block.insert("type".into(), json!("text"));
+                    block.insert("text".into(), json!(text));
+                    blocks.push(Value::Object(block));
+                }
             }
-            ReplyPart::Text { .. } => {}
             // Thinking without its signature would be refused.
             ReplyPart::Reasoning {
                 text,

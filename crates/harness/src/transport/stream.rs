@@ -79,10 +79,11 @@ pub(super) async fn whole(
     while let Some(chunk) = chunks.next().await {
         body.extend_from_slice(&chunk?);
     }
-    let data = String::from_utf8_lossy(&body);
+    let data = std::str::from_utf8(&body)
+        .map_err(|_| broken_stream("the reply holds what is not text"))?;
     let event = Event {
         name: "message",
-        data: &data,
+        data,
     };
     let mut grown = Vec::new();
     let reply = decoder.event(event, &mut grown);

@@ -8,7 +8,10 @@ use steadfast_core::input::FailureClass;
 use steadfast_harness::wire::Wire;
 use steadfast_protocol::live::Delta;
 
-use crate::support::{MODEL, chat_stream, messages_stream, read, read_reply, responses_stream};
+use crate::support::{
+    MODEL, chat_stream, dialect, history_of, messages_stream, read, read_reply, request,
+    responses_stream, user,
+};
 
 const AGAIN: FailureClass = FailureClass::Retryable {
     retry_after_ms: None,
@@ -371,4 +374,18 @@ fn a_reply_with_more_than_a_session_takes_is_asked_for_again() {
         failure(Wire::OpenAiChat, &stream),
         (AGAIN, "reply_too_large".into())
     );
+}
+
+#[test]
+fn a_reply_of_very_many_text_blocks_goes_back_block_by_block() {
+    let blocks: Vec<Value> = (0..300)
+        .map(|number| json!({"type": "text", "text": format!("ä{number}"), "citations": [number]}))
+        .collect();
+    let reply = read_reply(Wire::Anthropic, &messages_stream(&blocks, "end_turn"));
+    assert_eq!(reply.parts.len(), 1);
+    let mut items = vec![user("a")];
+    items.extend(history_of(&reply));
+    items.push(user("b"));
+    let body = dialect(Wire::Anthropic).encode(&request(items));
+    assert_eq!(body["messages"][1]["content"], Value::Array(blocks));
 }

@@ -195,7 +195,7 @@ proptest! {
                 }
             }
             if let Some(reply) = reply.or_else(|| decoder.end().ok()) {
-                prop_assert!(reply.parts.len() + reply.calls.len() <= PARTS_PER_INPUT_MAX);
+                prop_assert!(reply.parts.len() <= PARTS_PER_INPUT_MAX);
                 let mut items = vec![user("a")];
                 items.extend(history_of(&reply));
                 items.push(user("b"));

@@ -6,8 +6,10 @@
     reason = "a test that cannot go on says so and ends"
 )]
 
+mod checks;
 mod compaction;
 mod decode;
+mod encode;
 mod foreign;
 mod fuzz;
 mod guard;
