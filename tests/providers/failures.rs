@@ -239,7 +239,9 @@ async fn a_key_is_never_shown() {
     let server = ProviderServer::start().await;
     let body = json!({"error": {"message": format!("bad key {KEY} and {KEY}")}});
     server.next(Answer::Status(401, vec![], body.to_string()));
-    let options = options(&server, Wire::OpenAiChat);
+    let mut options = options(&server, Wire::OpenAiChat);
+    options.headers = vec![("authorization".into(), Secret::new(format!("Bearer {KEY}")))];
+    options.api_key = None;
     assert!(!format!("{options:?}").contains(KEY));
     let provider = HttpProvider::new(options).unwrap();
     assert!(!format!("{provider:?}").contains(KEY));

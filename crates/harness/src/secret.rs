@@ -20,9 +20,12 @@ impl Secret {
     /// Takes the secret out of a text.
     pub(crate) fn scrub(&self, text: &mut String) {
         // Shorter ones would riddle ordinary words.
-        const BYTES_MIN: usize = 6;
-        if self.0.len() >= BYTES_MIN && text.contains(&self.0) {
-            *text = text.replace(&self.0, "[secret]");
+        const BYTES_MIN: usize = 7;
+        // A header's value may hold the key behind a word, as `Bearer` does.
+        for word in self.0.split_whitespace() {
+            if word.len() >= BYTES_MIN && text.contains(word) {
+                *text = text.replace(word, "[secret]");
+            }
         }
     }
 }
