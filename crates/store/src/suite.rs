@@ -48,7 +48,8 @@ pub struct Subject {
     /// The clock that its timers follow.
     pub clock: Arc<dyn Clock>,
     /// After how long it repeats what was neither acknowledged nor given back. Cases wait for it in
-    /// real time: a store that can be told to repeat sooner is tested sooner. Not under 200 ms.
+    /// real time: a store that can be told to repeat sooner is tested sooner, but on a busy machine
+    /// less than half a second cannot be told from a delay.
     pub silence: Duration,
     /// Whatever must live as long as the store: a directory, a server.
     pub keep: Box<dyn Any + Send>,

@@ -51,7 +51,7 @@ impl ActiveIndex for FaultyActiveIndex {
         let inner = Arc::clone(&self.inner);
         let (node, session) = (node.clone(), session.clone());
         self.line
-            .write(Operation::RemoveActive, async move {
+            .write_loosely(Operation::RemoveActive, async move {
                 inner.remove(&node, &session, version).await
             })
             .await

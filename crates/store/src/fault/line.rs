@@ -42,6 +42,20 @@ impl Line {
         self.write_with(decision.fault, decision.latency, run).await
     }
 
+    /// Decides about a write that need not wait for the disk, and takes it there or forgets it.
+    pub(super) async fn write_loosely(
+        &self,
+        operation: Operation,
+        run: impl Future<Output = Result<(), WriteError>> + Send + 'static,
+    ) -> Result<(), WriteError> {
+        let decision = self.plan.decide(operation).await;
+        if decision.fault == Some(Fault::Forgotten) {
+            take(decision.latency).await;
+            return Ok(());
+        }
+        self.write_with(decision.fault, decision.latency, run).await
+    }
+
     /// Takes a write there under a fault.
     pub(super) async fn write_with<T, E>(
         &self,
@@ -86,6 +100,7 @@ impl Line {
                 Fault::Conflict
                 | Fault::InFlight
                 | Fault::Stale { .. }
+                | Fault::Forgotten
                 | Fault::Repeat
                 | Fault::Corrupt
                 | Fault::Lost,

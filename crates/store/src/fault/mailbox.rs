@@ -64,7 +64,7 @@ impl Mailbox for FaultyMailbox {
     async fn acknowledge(&self, session: &SessionKey, up_to: MailSeq) -> Result<(), WriteError> {
         let (inner, session) = (Arc::clone(&self.inner), session.clone());
         self.line
-            .write(Operation::AcknowledgeLetters, async move {
+            .write_loosely(Operation::AcknowledgeLetters, async move {
                 inner.acknowledge(&session, up_to).await
             })
             .await

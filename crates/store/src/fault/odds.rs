@@ -25,6 +25,8 @@ pub struct Odds {
     pub conflict_permille: u32,
     /// [`Fault::Stale`].
     pub stale_permille: u32,
+    /// [`Fault::Forgotten`].
+    pub forgotten_permille: u32,
     /// [`Fault::Repeat`].
     pub repeat_permille: u32,
     /// [`Fault::Lost`].
@@ -51,6 +53,7 @@ impl Odds {
         refused_permille: 0,
         conflict_permille: 0,
         stale_permille: 0,
+        forgotten_permille: 0,
         repeat_permille: 0,
         lost_permille: 0,
         own_conflict_permille: 0,
@@ -70,6 +73,7 @@ impl Odds {
         refused_permille: 0,
         conflict_permille: 0,
         stale_permille: 100,
+        forgotten_permille: 20,
         repeat_permille: 50,
         lost_permille: 100,
         own_conflict_permille: 500,
@@ -91,6 +95,7 @@ impl Odds {
             (self.refused_permille, Fault::Refused),
             (self.conflict_permille, Fault::Conflict),
             (self.stale_permille, Fault::Stale { records }),
+            (self.forgotten_permille, Fault::Forgotten),
             (self.repeat_permille, Fault::Repeat),
             (self.lost_permille, Fault::Lost),
         ];

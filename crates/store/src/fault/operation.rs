@@ -99,6 +99,8 @@ pub enum Fault {
         /// How many.
         records: usize,
     },
+    /// What need not wait for the disk is answered and, as by a crash right after, not done.
+    Forgotten,
     /// A delivery or a timer comes once more.
     Repeat,
     /// What was stored comes back changed.
@@ -119,6 +121,7 @@ impl Fault {
             Self::Conflict => "conflict",
             Self::InFlight => "in_flight",
             Self::Stale { .. } => "stale",
+            Self::Forgotten => "forgotten",
             Self::Repeat => "repeat",
             Self::Corrupt => "corrupt",
             Self::Lost => "lost",
@@ -134,6 +137,13 @@ impl Fault {
             Self::Unavailable => operation != Operation::PublishFrame,
             Self::Conflict | Self::InFlight => operation == Operation::Append,
             Self::Stale { .. } => operation == Operation::Read,
+            Self::Forgotten => matches!(
+                operation,
+                Operation::AcknowledgeLetters
+                    | Operation::AcknowledgeTimer
+                    | Operation::RemoveActive
+                    | Operation::PutSnapshot
+            ),
             Self::Repeat => {
                 matches!(operation, Operation::NextDelivery | Operation::NextTimer)
             }

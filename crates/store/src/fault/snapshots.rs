@@ -32,7 +32,7 @@ impl Snapshots for FaultySnapshots {
     async fn put(&self, session: &SessionKey, bytes: Bytes) -> Result<(), WriteError> {
         let (inner, session) = (Arc::clone(&self.inner), session.clone());
         self.line
-            .write(Operation::PutSnapshot, async move {
+            .write_loosely(Operation::PutSnapshot, async move {
                 inner.put(&session, bytes).await
             })
             .await

@@ -65,7 +65,7 @@ impl Timers for FaultyTimers {
     async fn acknowledge(&self, due: &Due) -> Result<(), WriteError> {
         let (inner, due) = (Arc::clone(&self.inner), due.clone());
         self.line
-            .write(Operation::AcknowledgeTimer, async move {
+            .write_loosely(Operation::AcknowledgeTimer, async move {
                 inner.acknowledge(&due).await
             })
             .await

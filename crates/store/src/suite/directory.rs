@@ -64,19 +64,18 @@ pub async fn a_tenant_lists_its_own_sessions_by_id(subject: Subject) -> Outcome 
 pub async fn an_outdated_entry_does_not_replace_a_newer_one(subject: Subject) -> Outcome {
     let (directory, key) = (&subject.stores.directory, session("a")?);
     let puts = [
-        (5, Status::Running),
-        (3, Status::Idle),
-        (5, Status::Waiting),
-        (6, Status::Idle),
-        (5, Status::Running),
-        (6, Status::Quarantined),
+        (5, Status::Running, (5, Status::Running)),
+        (3, Status::Idle, (5, Status::Running)),
+        (5, Status::Waiting, (5, Status::Waiting)),
+        (6, Status::Quarantined, (6, Status::Quarantined)),
+        (5, Status::Running, (6, Status::Quarantined)),
     ];
-    for (seq, status) in puts {
+    for (seq, status, newest) in puts {
         directory.put(&key, entry(seq, status)?).await?;
+        let expected = vec![(key.session.clone(), entry(newest.0, newest.1)?)];
+        shows(&subject.peer, "t", everything(), expected).await?;
     }
-    let newest = entry(6, Status::Quarantined)?;
-    let expected = vec![(key.session.clone(), newest)];
-    shows(&subject.peer, "t", everything(), expected).await
+    Ok(())
 }
 
 /// A removed entry is not listed; a session made again is.

@@ -80,13 +80,14 @@ pub async fn an_announcement_goes_to_one_caller(subject: Subject) -> Outcome {
     Ok(())
 }
 
-/// Mail that is given back comes again, not before its delay, and counts its deliveries.
+/// Mail that is given back comes again, after its delay and not only after a silence, and counts
+/// its deliveries.
 pub async fn mail_given_back_comes_again_after_its_delay(subject: Subject) -> Outcome {
     let (mailbox, key) = (&subject.stores.mailbox, session("a")?);
     let up_to = send(&subject.stores, &key).await?;
-    let delay = subject.silence / 2;
+    let delay = subject.silence / 4;
+    let mut delivery = next(&subject.stores).await?;
     for deliveries in 1..=3 {
-        let delivery = next(&subject.stores).await?;
         let expected = Delivery {
             session: key.clone(),
             up_to,
@@ -95,6 +96,8 @@ pub async fn mail_given_back_comes_again_after_its_delay(subject: Subject) -> Ou
         assert_eq!(delivery, expected);
         mailbox.give_back(delivery, delay).await?;
         assert!(is_quiet(delay * 4 / 5, mailbox.next()).await);
+        let in_time = subject.silence * 9 / 10 - delay;
+        delivery = timeout(in_time, mailbox.next()).await??;
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ mod in_memory_on_many_threads {
     use super::*;
 
     async fn hurried() -> Subject {
-        subject(Arc::new(SystemClock), Duration::from_millis(300))
+        subject(Arc::new(SystemClock), Duration::from_millis(600))
     }
 
     steadfast_store::conformance!(

@@ -313,6 +313,21 @@ async fn a_delivery_and_a_timer_come_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_forgotten_acknowledgement_leaves_the_letter() {
+    let inner = stores();
+    let (layer, plan) = layer(&inner, 1, Odds::NONE);
+    let (mailbox, key) = (&layer.stores().mailbox, session("a"));
+    let sent = mailbox.send(&key, Lane::Messages, "n", Bytes::new()).await;
+    plan.inject(Operation::AcknowledgeLetters, Fault::Forgotten);
+    for left in [1, 0] {
+        let up_to = *sent.as_ref().unwrap();
+        assert_eq!(mailbox.acknowledge(&key, up_to).await, Ok(()));
+        let letters = mailbox.pending(&key, MailSeq(0), 9).await.unwrap();
+        assert_eq!(letters.len(), left);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_corrupt_is_told_or_does_not_decode() {
     let inner = stores();
     let (layer, plan) = layer(&inner, 1, Odds::NONE);

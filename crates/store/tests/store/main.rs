@@ -9,4 +9,6 @@
 mod append_rule;
 mod conforming;
 mod faults;
+mod mutants;
 mod samples;
+mod waking;
