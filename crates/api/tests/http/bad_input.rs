@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{Method, Request, header};
-use serde_json::{Value, json};
+use serde_json::json;
 use steadfast_api::{Limits, Options};
 
 use crate::world::{Answer, World, request};
@@ -98,260 +98,122 @@ async fn bodies_that_are_no_json_are_refused() {
     );
 }
 
+/// Path after `/v1/sessions`, body, code, field.
+const FIELDS: &str = r#"
+/s1/messages | {} | field_missing | content
+/s1/messages | {"contnt": "x"} | field_unknown | contnt
+/s1/messages | {"content": 7} | field_invalid | content
+/s1/messages | {"content": ""} | field_invalid | content
+/s1/messages | {"content": [{"type": "text"}]} | field_missing | content[0].text
+/s1/messages | {"content": "x", "content": "y"} | field_duplicate | content
+/s1/messages | {"content": "x", "id": "a b"} | field_invalid | id
+/s1/messages | {"content": "x", "id": 5} | field_invalid | id
+/s1/messages | {"content": "x", "when_busy": "never"} | field_invalid | when_busy
+/s1/messages | {"content": "x", "turn_id": 5} | field_invalid | turn_id
+/s1/messages | {"content": "x", "turn_id": -5} | field_invalid | turn_id
+/s1/messages | {"content": "x", "agent": "dmo"} | agent_unknown | agent
+/s1/messages | {"content": "x", "context": {}} | field_unknown | context
+/s1/messages | {"content": "x", "active_tools": [""]} | field_invalid | active_tools[0]
+/s1/messages | {"content": "x", "replaces": "m", "when_busy": "steer"} | field_invalid | when_busy
+ | {} | field_missing | agent
+ | {"agent": "none"} | agent_unknown | agent
+ | {"agent": "a b"} | field_invalid | agent
+ | {"agent": "demo", "id": ""} | field_invalid | id
+ | {"agent": "demo", "tags": "x"} | field_invalid | tags
+ | {"agent": "demo", "tags": [""]} | field_invalid | tags[0]
+/s1/cancel | {"turn": 5} | field_unknown | turn
+/s1/cancel | {"turn_id": "5"} | field_invalid | turn_id
+/s1/compact | {"now": true} | field_unknown | now
+/s1/fork | {"at_seq": 1.5} | field_invalid | at_seq
+/s1/approvals/approval-1-2-3 | {} | field_missing | approved
+/s1/approvals/approval-1-2-3 | {"approved": "yes"} | field_invalid | approved
+/s1/calls/1-2-3/result | {"result": 1} | field_unknown | result
+"#;
+
 #[tokio::test]
 async fn fields_that_do_not_fit_are_named() {
     let world = world().await;
-    let messages = "/v1/sessions/s1/messages";
-    let cases: Vec<(&str, Value, &str, &str)> = vec![
-        (messages, json!({}), "field_missing", "content"),
-        (messages, json!({"contnt": "x"}), "field_unknown", "contnt"),
-        (messages, json!({"content": 7}), "field_invalid", "content"),
-        (messages, json!({"content": ""}), "field_invalid", "content"),
-        (
-            messages,
-            json!({"content": [{"type": "text"}]}),
-            "field_missing",
-            "content[0].text",
-        ),
-        (
-            messages,
-            json!({"content": "x", "id": "a b"}),
-            "field_invalid",
-            "id",
-        ),
-        (
-            messages,
-            json!({"content": "x", "id": 5}),
-            "field_invalid",
-            "id",
-        ),
-        (
-            messages,
-            json!({"content": "x", "when_busy": "never"}),
-            "field_invalid",
-            "when_busy",
-        ),
-        (
-            messages,
-            json!({"content": "x", "turn_id": 5}),
-            "field_invalid",
-            "turn_id",
-        ),
-        (
-            messages,
-            json!({"content": "x", "turn_id": -5}),
-            "field_invalid",
-            "turn_id",
-        ),
-        (
-            messages,
-            json!({"content": "x", "agent": "dmo"}),
-            "agent_unknown",
-            "agent",
-        ),
-        (
-            messages,
-            json!({"content": "x", "context": {}}),
-            "field_unknown",
-            "context",
-        ),
-        (
-            messages,
-            json!({"content": "x", "metadata": "m".repeat(20_000)}),
-            "field_invalid",
-            "metadata",
-        ),
-        (
-            messages,
-            json!({"content": "x", "active_tools": [""]}),
-            "field_invalid",
-            "active_tools[0]",
-        ),
-        (
-            messages,
-            json!({"content": "x", "replaces": "m", "when_busy": "steer"}),
-            "field_invalid",
-            "when_busy",
-        ),
-        ("/v1/sessions", json!({}), "field_missing", "agent"),
-        (
-            "/v1/sessions",
-            json!({"agent": "none"}),
-            "agent_unknown",
-            "agent",
-        ),
-        (
-            "/v1/sessions",
-            json!({"agent": "a b"}),
-            "field_invalid",
-            "agent",
-        ),
-        (
-            "/v1/sessions",
-            json!({"agent": "demo", "id": ""}),
-            "field_invalid",
-            "id",
-        ),
-        (
-            "/v1/sessions",
-            json!({"agent": "demo", "tags": "x"}),
-            "field_invalid",
-            "tags",
-        ),
-        (
-            "/v1/sessions",
-            json!({"agent": "demo", "tags": [""]}),
-            "field_invalid",
-            "tags[0]",
-        ),
-        (
-            "/v1/sessions",
-            json!({"agent": "demo", "tags": vec!["x"; 33]}),
-            "field_invalid",
-            "tags",
-        ),
-        (
-            "/v1/sessions/s1/cancel",
-            json!({"turn": 5}),
-            "field_unknown",
-            "turn",
-        ),
-        (
-            "/v1/sessions/s1/cancel",
-            json!({"turn_id": "5"}),
-            "field_invalid",
-            "turn_id",
-        ),
-        (
-            "/v1/sessions/s1/compact",
-            json!({"now": true}),
-            "field_unknown",
-            "now",
-        ),
-        (
-            "/v1/sessions/s1/fork",
-            json!({"at_seq": 1.5}),
-            "field_invalid",
-            "at_seq",
-        ),
-        (
-            "/v1/sessions/s1/approvals/approval-1-2-3",
-            json!({}),
-            "field_missing",
-            "approved",
-        ),
-        (
-            "/v1/sessions/s1/approvals/approval-1-2-3",
-            json!({"approved": "yes"}),
-            "field_invalid",
-            "approved",
-        ),
-        (
-            "/v1/sessions/s1/calls/1-2-3/result",
-            json!({"result": 1}),
-            "field_unknown",
-            "result",
-        ),
-    ];
-    for (path, body, code, field) in cases {
-        let answer = world.post(path, body.clone()).await;
+    for line in FIELDS.trim_matches('\n').lines() {
+        let columns: Vec<&str> = line.split(" | ").collect();
+        let [path, body, code, field] = columns[..] else {
+            panic!("{line}");
+        };
+        let path = format!("/v1/sessions{path}");
+        let answer = post(&world, &path, "application/json", body.to_owned()).await;
         check(&answer, 400, code, Some(field));
         let shown = answer.body["detail"].as_str().unwrap();
         assert!(shown.contains(field), "{shown}");
     }
-    let twice = post(
-        &world,
-        messages,
-        "application/json",
-        r#"{"content": "x", "content": "y"}"#,
-    )
-    .await;
-    check(&twice, 400, "field_duplicate", Some("content"));
-    let list = post(&world, messages, "application/json", r#"["x"]"#).await;
-    check(&list, 400, "field_invalid", None);
 }
 
 #[tokio::test]
-async fn paths_queries_and_headers_that_do_not_fit_are_named() {
+async fn fields_that_are_too_large_are_named() {
     let world = world().await;
-    let long = "x".repeat(129);
-    for (path, code, field) in [
-        ("/v1/sessions/a%20b", "path_invalid", Some("session")),
-        ("/v1/sessions/a%2Fb", "path_invalid", Some("session")),
-        ("/v1/sessions/%FF", "path_invalid", None),
-        (
-            &*format!("/v1/sessions/{long}"),
-            "path_invalid",
-            Some("session"),
-        ),
-        ("/v1/agents/a.b", "path_invalid", Some("agent")),
-        (
-            "/v1/sessions/s1/messages/a+b",
-            "path_invalid",
-            Some("message"),
-        ),
-        ("/v1/sessions/s1/blobs/xyz", "path_invalid", Some("hash")),
-        (
-            "/v1/sessions/s1/events?after=-1",
-            "query_invalid",
-            Some("after"),
-        ),
-        (
-            "/v1/sessions/s1/events?after=99999999999999999999999",
-            "query_invalid",
-            Some("after"),
-        ),
-        (
-            "/v1/sessions/s1/events?follow=no",
-            "query_invalid",
-            Some("follow"),
-        ),
-        (
-            "/v1/sessions/s1/events?aftr=1",
-            "query_invalid",
-            Some("aftr"),
-        ),
-        (
-            "/v1/sessions/s1/log?limit=0",
-            "query_invalid",
-            Some("limit"),
-        ),
-        (
-            "/v1/sessions/s1/log?limit=1001",
-            "query_invalid",
-            Some("limit"),
-        ),
-        (
-            "/v1/sessions/s1/log?limit=5&limit=6",
-            "query_invalid",
-            Some("limit"),
-        ),
-        (
-            "/v1/sessions/s1/messages?before=1&after=2",
-            "query_invalid",
-            Some("after"),
-        ),
-        (
-            "/v1/sessions/s1/messages/m1?wait=forever",
-            "query_invalid",
-            Some("wait"),
-        ),
-        ("/v1/sessions?status=busy", "query_invalid", Some("status")),
-        ("/v1/sessions?agent=a%20b", "query_invalid", Some("agent")),
-        ("/v1/sessions?after=%00", "query_invalid", Some("after")),
-        ("/v1/approvals?limit=101", "query_invalid", Some("limit")),
-    ] {
+    let metadata = json!({"content": "x", "metadata": "m".repeat(20_000)});
+    let answer = world.post("/v1/sessions/s1/messages", metadata).await;
+    check(&answer, 400, "field_invalid", Some("metadata"));
+    let tags = json!({"agent": "demo", "tags": vec!["x"; 33]});
+    let answer = world.post("/v1/sessions", tags).await;
+    check(&answer, 400, "field_invalid", Some("tags"));
+    let list = post(&world, "/v1/sessions", "application/json", r#"["demo"]"#).await;
+    check(&list, 400, "field_invalid", None);
+}
+
+/// Path, code, field.
+const PATHS: &str = "
+/v1/sessions/a%20b | path_invalid | session
+/v1/sessions/a%2Fb | path_invalid | session
+/v1/sessions/%FF | path_invalid |
+/v1/agents/a.b | path_invalid | agent
+/v1/sessions/s1/messages/a+b | path_invalid | message
+/v1/sessions/s1/blobs/xyz | path_invalid | hash
+/v1/sessions/s1/events?after=-1 | query_invalid | after
+/v1/sessions/s1/events?after=99999999999999999999999 | query_invalid | after
+/v1/sessions/s1/events?follow=no | query_invalid | follow
+/v1/sessions/s1/events?aftr=1 | query_invalid | aftr
+/v1/sessions/s1/log?limit=0 | query_invalid | limit
+/v1/sessions/s1/log?limit=1001 | query_invalid | limit
+/v1/sessions/s1/log?limit=5&limit=6 | query_invalid | limit
+/v1/sessions/s1/messages?before=1&after=2 | query_invalid | after
+/v1/sessions/s1/messages/m1?wait=forever | query_invalid | wait
+/v1/sessions?status=busy | query_invalid | status
+/v1/sessions?agent=a%20b | query_invalid | agent
+/v1/sessions?after=%00 | query_invalid | after
+/v1/approvals?limit=101 | query_invalid | limit
+";
+
+#[tokio::test]
+async fn paths_and_queries_that_do_not_fit_are_named() {
+    let world = world().await;
+    for line in PATHS.trim_matches('\n').lines() {
+        let columns: Vec<&str> = line.split(" |").map(str::trim).collect();
+        let [path, code, field] = columns[..] else {
+            panic!("{line}");
+        };
+        let field = Some(field).filter(|field| !field.is_empty());
         check(&world.get(path).await, 400, code, field);
     }
-    for path in [
-        "/v1/sessions/s1/calls/1-2/result",
-        "/v1/sessions/s1/approvals/1-2-3",
-    ] {
-        let answer = world
-            .post(path, json!({"output": 1, "approved": true}))
-            .await;
-        assert_eq!(answer.status.as_u16(), 400, "{path}");
-    }
+    let long = format!("/v1/sessions/{}", "x".repeat(129));
+    check(
+        &world.get(&long).await,
+        400,
+        "path_invalid",
+        Some("session"),
+    );
+}
+
+#[tokio::test]
+async fn ids_and_headers_that_do_not_fit_are_named() {
+    let world = world().await;
+    let result = world
+        .post("/v1/sessions/s1/calls/1-2/result", json!({"output": 1}))
+        .await;
+    check(&result, 400, "path_invalid", Some("call"));
+    let approval = json!({"approved": true});
+    let approval = world
+        .post("/v1/sessions/s1/approvals/1-2-3", approval)
+        .await;
+    check(&approval, 400, "path_invalid", Some("approval"));
     let mut keyed = request(Method::POST, "/v1/sessions/s1/cancel", None);
     keyed
         .headers_mut()

@@ -1,4 +1,5 @@
 //! The HTTP surface over a real runtime, with a store in memory and the scripted model.
+#![cfg(test)]
 
 mod access;
 mod bad_input;
