@@ -46,7 +46,7 @@ impl Backend {
         let command = Command { id, body };
         let admitted = tokio::time::timeout(self.patience, self.sessions.admit(key, command))
             .await
-            .unwrap_or_else(|_| Err(AdmitError::OutcomeUnknown("it took too long".into())));
+            .unwrap_or_else(|_| Err(took_too_long()));
         self.metrics.admission(match &admitted {
             Ok(Admission::Decided { .. }) => "decided",
             Ok(Admission::Accepted) => "accepted",
@@ -78,6 +78,11 @@ impl Backend {
     /// What is committed after an event, and with `live` what is shown before.
     pub(crate) fn follow(&self, key: &SessionKey, after: Seq, live: bool) -> Follower {
         self.sessions.follow(key, after, live)
+    }
+
+    /// Whether a command of this id waits in the session's mailbox.
+    pub(crate) async fn has_mail(&self, key: &SessionKey, id: &CommandId) -> Result<bool, Problem> {
+        self.within(self.sessions.has_mail(key, id)).await
     }
 
     /// The Records that hold the events after `after`, in order.
@@ -116,7 +121,9 @@ impl Backend {
         to: &SessionKey,
         id: CommandId,
     ) -> Result<Admission, Problem> {
-        self.within(self.sessions.fork(from, at, to, id)).await
+        let forked = self.sessions.fork(from, at, to, id);
+        let forked = tokio::time::timeout(self.patience, forked).await;
+        Ok(forked.unwrap_or_else(|_| Err(took_too_long().into()))?)
     }
 
     /// Whether the store answers.
@@ -141,6 +148,11 @@ impl Backend {
             )),
         }
     }
+}
+
+/// It may go on, so nobody knows.
+fn took_too_long() -> AdmitError {
+    AdmitError::OutcomeUnknown("it took too long".into())
 }
 
 /// There is no such session, or it is another tenant's.

@@ -27,7 +27,8 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Headers of a request, at most; 431 above.
     pub headers_max: usize,
-    /// From the first byte of a connection or request until its head is complete, at most.
+    /// Until the head of a connection's next request is complete, at most; so also how long an idle
+    /// connection is kept. Longer than proxies keep theirs, which else send into a closed one.
     pub head_read_ms: u64,
     /// From the head until the body is complete, at most.
     pub body_read_ms: u64,
@@ -54,7 +55,7 @@ impl Default for Limits {
             json_depth_max: 64,
             head_bytes_max: 32 * 1024,
             headers_max: 100,
-            head_read_ms: 10_000,
+            head_read_ms: 75_000,
             body_read_ms: 30_000,
             request_ms: 30_000,
             wait_ms_max: 600_000,

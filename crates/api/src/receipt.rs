@@ -240,14 +240,22 @@ pub(crate) async fn look_up(
     key: &SessionKey,
     id: &MessageId,
 ) -> Result<Receipt, Problem> {
-    let session = backend.load(key).await?;
+    let session = backend.load_any(key).await?;
     if let Some(receipt) = Receipt::in_session(&session, id) {
         return receipt.with_error(backend, key, &session).await;
     }
-    Err(Problem::new(
-        ErrorCode::MessageNotFound,
-        "the session knows no message of this id",
-    ))
+    if backend.has_mail(key, id).await? {
+        return Ok(Receipt::accepted(id));
+    }
+    // It may have been decided between the two looks.
+    let session = backend.load(key).await?;
+    match Receipt::in_session(&session, id) {
+        Some(receipt) => receipt.with_error(backend, key, &session).await,
+        None => Err(Problem::new(
+            ErrorCode::MessageNotFound,
+            "the session knows no message of this id",
+        )),
+    }
 }
 
 /// Waits until a message is over, at most so long; then says where it stands.

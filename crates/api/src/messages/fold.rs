@@ -5,6 +5,7 @@ mod calls;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde::Serialize;
 use serde_json::Value;
 use steadfast_core::content::{
     CallInput, CallOutput, Content, ContentPart, ReplyPart, Stored, ToolOutput,
@@ -31,6 +32,8 @@ struct PlaceOf {
     seq: Seq,
     turn: Option<TurnId>,
     role: Role,
+    /// About how many bytes its parts have.
+    size_bytes: usize,
     draft: Option<Draft>,
 }
 
@@ -96,9 +99,9 @@ impl Fold {
         }
     }
 
-    /// How many messages there are.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
+    /// About how many bytes the parts of each message have, in order.
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        self.places.iter().map(|place| place.size_bytes).collect()
     }
 
     /// The messages that were kept, in order.
@@ -172,11 +175,9 @@ impl Fold {
         if let Some(draft) = self.newest_draft() {
             draft.id = pending.message;
             draft.metadata = pending.metadata;
-            let part = |part| DraftPart {
-                seq,
-                body: DraftBody::Content(part),
-            };
-            draft.parts = pending.content.into_iter().map(part).collect();
+        }
+        for part in pending.content {
+            self.add_part(seq, DraftBody::Content(part));
         }
     }
 
@@ -287,6 +288,7 @@ impl Fold {
             seq,
             turn,
             role,
+            size_bytes: 0,
             draft,
         });
     }
@@ -296,10 +298,41 @@ impl Fold {
     }
 
     pub(super) fn add_part(&mut self, seq: Seq, body: DraftBody) {
-        if let Some(draft) = self.newest_draft() {
+        let Some(place) = self.places.last_mut() else {
+            return;
+        };
+        place.size_bytes += body.size_bytes();
+        if let Some(draft) = &mut place.draft {
             draft.parts.push(DraftPart { seq, body });
         }
     }
+
+    /// Counts bytes that belong to a message of the open turn.
+    fn weigh(&mut self, size_bytes: usize) {
+        if let Some(place) = self.places.last_mut() {
+            place.size_bytes += size_bytes;
+        }
+    }
+}
+
+impl DraftBody {
+    /// About how many bytes it has as JSON.
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::Content(part) => stored_bytes(part),
+            Self::Reply(part) => stored_bytes(part),
+            Self::Tool(tool) => stored_bytes(&tool.input),
+            Self::Summary(text) => stored_bytes(text),
+        }
+    }
+}
+
+/// About how many bytes a value has as JSON; what is a blob counts when it is loaded.
+fn stored_bytes<T: Serialize>(stored: &Stored<T>) -> usize {
+    /// Names, brackets and the like.
+    const FRAME_BYTES: usize = 64;
+    let value = stored.inline().map(serde_json::to_string);
+    value.and_then(Result::ok).map_or(0, |text| text.len()) + FRAME_BYTES
 }
 
 #[cfg(test)]
@@ -623,7 +656,7 @@ mod tests {
             })
             .collect();
         let fold = folded(2..4, &events);
-        assert_eq!(fold.len(), 8);
+        assert_eq!(fold.sizes().len(), 8);
         insta::assert_snapshot!(print(fold), @"
         2 m1 User turn 5 Completed
             message 1

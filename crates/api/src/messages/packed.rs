@@ -5,7 +5,7 @@ use steadfast_core::id::{Seq, Timestamp};
 use steadfast_core::input::Place;
 use steadfast_core::transcript::{Item, ItemBody};
 
-use super::fold::{DraftBody, DraftPart, DraftTool, Fold};
+use super::fold::{DraftBody, DraftTool, Fold};
 use super::view::{Role, State, ToolState};
 
 /// Adds one item. Its own numbers are the other session's, so its turn is left out and its place
@@ -18,11 +18,9 @@ pub(super) fn add(fold: &mut Fold, seq: Seq, at: Timestamp, item: &Item) {
             fold.push(Role::User, None, seq, at, State::Completed);
             if let Some(draft) = fold.newest_draft() {
                 draft.id = message.to_string();
-                let part = |part: &Stored<_>| DraftPart {
-                    seq,
-                    body: DraftBody::Content(part.clone()),
-                };
-                draft.parts = content.iter().map(part).collect();
+            }
+            for part in content.iter() {
+                fold.add_part(seq, DraftBody::Content(part.clone()));
             }
         }
         ItemBody::Reply { parts, calls, .. } => {

@@ -14,6 +14,9 @@ use crate::error::Problem;
 /// Records read at once.
 const RECORDS_MAX: usize = 64;
 
+/// Bytes of the messages of one page, blobs left out.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Which messages of a conversation are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
@@ -26,20 +29,32 @@ pub(crate) enum Window {
 }
 
 impl Window {
-    /// The positions of the page, of a conversation of `len` messages.
-    pub(crate) fn range(self, len: usize, limit: usize) -> Range<usize> {
+    /// The positions of the page, of a conversation whose messages have these sizes: at most
+    /// `limit` of them, and no more bytes than one answer may have, but at least one message.
+    fn range(self, sizes: &[usize], limit: usize) -> Range<usize> {
+        let newest_before = |end: usize| {
+            let sizes = sizes.iter().take(end).rev();
+            end - fitting(sizes, limit)..end
+        };
         match self {
-            Self::Newest => len.saturating_sub(limit)..len,
-            Self::Before(index) => {
-                let end = index.min(len);
-                end.saturating_sub(limit)..end
-            }
+            Self::Newest => newest_before(sizes.len()),
+            Self::Before(index) => newest_before(index.min(sizes.len())),
             Self::After(index) => {
-                let start = index.saturating_add(1).min(len);
-                start..start.saturating_add(limit).min(len)
+                let start = index.saturating_add(1).min(sizes.len());
+                start..start + fitting(sizes.iter().skip(start), limit)
             }
         }
     }
+}
+
+/// How many messages of these sizes fit one answer.
+fn fitting<'a>(sizes: impl Iterator<Item = &'a usize>, limit: usize) -> usize {
+    let mut total = 0_usize;
+    let fits = |(count, size): &(usize, &usize)| {
+        total = total.saturating_add(**size);
+        *count == 0 || total <= PAGE_BYTES_MAX
+    };
+    sizes.take(limit).enumerate().take_while(fits).count()
 }
 
 /// A page.
@@ -61,8 +76,9 @@ pub(crate) async fn read(
     limit: usize,
 ) -> Result<Page, Problem> {
     let outline = fold(backend, key, until, 0..0).await?;
-    let len = outline.len();
-    let range = window.range(len, limit);
+    let sizes = outline.sizes();
+    let len = sizes.len();
+    let range = window.range(&sizes, limit);
     let drafts = if range.is_empty() {
         Vec::new()
     } else {
@@ -141,7 +157,24 @@ mod tests {
             (Window::After(4), 5, 5..5),
             (Window::After(usize::MAX), 5, 5..5),
         ] {
-            assert_eq!(window.range(len, 3), expected, "{window:?} of {len}");
+            let sizes = vec![1; len];
+            assert_eq!(window.range(&sizes, 3), expected, "{window:?} of {len}");
+        }
+    }
+
+    #[test]
+    fn a_page_ends_where_an_answer_is_full() {
+        let half = PAGE_BYTES_MAX / 2;
+        let sizes = [half, half, 1, 3 * half, half];
+        for (window, expected) in [
+            (Window::Newest, 4..5),
+            (Window::Before(4), 3..4),
+            (Window::Before(3), 1..3),
+            (Window::Before(2), 0..2),
+            (Window::After(0), 1..3),
+            (Window::After(2), 3..4),
+        ] {
+            assert_eq!(window.range(&sizes, 9), expected, "{window:?}");
         }
     }
 }

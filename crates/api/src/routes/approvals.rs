@@ -51,7 +51,7 @@ pub(crate) struct ApprovalBody {
         (status = 200, description = "It is decided", body = CommandAnswer),
         (status = 202, description = "The answer is durable and will be decided", body = CommandAnswer),
         (status = "4XX", description = "`approval_decided`, `approval_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn decide(
@@ -116,7 +116,7 @@ pub(crate) struct WaitingApproval {
     responses(
         (status = 200, description = "The approvals", body = WaitingApprovals),
         (status = "4XX", description = "`query_invalid`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn list(

@@ -22,7 +22,7 @@ use crate::input::target::Target;
     responses(
         (status = 200, description = "The value", body = Object, content_type = "application/json"),
         (status = "4XX", description = "`blob_not_found`, `session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn get(State(api): State<Api>, target: Target) -> Result<Response, Problem> {

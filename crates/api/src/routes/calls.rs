@@ -53,7 +53,7 @@ fn any_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>
         (status = 200, description = "The call has its result", body = CommandAnswer),
         (status = 202, description = "The result is durable and will be decided", body = CommandAnswer),
         (status = "4XX", description = "`call_not_waiting`, `call_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn result(

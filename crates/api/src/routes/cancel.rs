@@ -40,7 +40,7 @@ pub(crate) struct CancelBody {
         (status = 200, description = "The turn is ended", body = CommandAnswer),
         (status = 202, description = "The command is durable and will be decided", body = CommandAnswer),
         (status = "4XX", description = "`turn_not_running`, `session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn cancel(

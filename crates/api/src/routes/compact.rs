@@ -35,7 +35,7 @@ pub(crate) struct CompactBody {}
         (status = 200, description = "The compaction is wanted", body = CommandAnswer),
         (status = 202, description = "The command is durable and will be decided", body = CommandAnswer),
         (status = "4XX", description = "`nothing_to_compact`, `session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn compact(

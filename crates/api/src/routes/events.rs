@@ -49,7 +49,7 @@ const LAST_EVENT_ID: &str = "last-event-id";
     responses(
         (status = 200, description = "The stream", body = String, content_type = "text/event-stream"),
         (status = "4XX", description = "`session_not_found`, `cursor_ahead`, `tenant_streams_full`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`streams_full`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`streams_full`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn events(

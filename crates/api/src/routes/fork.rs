@@ -47,7 +47,7 @@ pub(crate) struct ForkBody {
         (status = 201, description = "The new session", body = SessionView),
         (status = 202, description = "The command is durable and will be decided", body = super::command::CommandAnswer),
         (status = "4XX", description = "`fork_not_possible`, `session_exists`, `session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn fork(

@@ -25,13 +25,16 @@ const EVENTS_MAX: u64 = 5_000;
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A page of a session's log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub(crate) struct LogPage {
     /// In order.
     records: Vec<ShownRecord>,
     /// Give it as `after` for the next page; left out: this was the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<u64>,
+    /// The log cannot be read further: why. The session is quarantined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
 }
 
 /// Decisions that were committed together.
@@ -75,7 +78,7 @@ pub(crate) struct ShownEntry {
     responses(
         (status = 200, description = "The Records", body = LogPage),
         (status = "4XX", description = "`session_not_found`, `query_invalid`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn log(
@@ -88,28 +91,40 @@ pub(crate) async fn log(
     let after = Seq(query.number("after")?.unwrap_or(0));
     let limit = query.limit(LIMIT_DEFAULT, LIMIT_MAX)?;
     query.end()?;
-    let session = api.backend().load(&key).await?;
+    // A log that is corrupt further on is shown as far as it can be read, Record by Record.
+    let (until, batch) = match api.backend().load(&key).await {
+        Ok(session) => (session.seq, BATCH_RECORDS),
+        Err(problem) if problem.code() == ErrorCode::SessionQuarantined => (Seq(u64::MAX), 1),
+        Err(problem) => return Err(problem),
+    };
+    let mut page = LogPage::default();
     let (mut cursor, mut events, mut size_bytes) = (after, 0, 0);
-    let mut records = Vec::new();
-    'page: while cursor < session.seq && records.len() < limit {
-        let batch = (limit - records.len()).min(BATCH_RECORDS);
-        let read = api.backend().records(&key, cursor, batch).await?;
+    'page: while cursor < until && page.records.len() < limit {
+        let batch = (limit - page.records.len()).min(batch);
+        let read = match api.backend().records(&key, cursor, batch).await {
+            Ok(read) => read,
+            Err(problem) if problem.code() == ErrorCode::SessionQuarantined => {
+                page.unreadable = Some(problem.body().detail);
+                return Ok(Json(page));
+            }
+            Err(problem) => return Err(problem),
+        };
         if read.is_empty() {
-            cursor = session.seq;
+            cursor = until;
         }
         for record in read {
             cursor = record.last_seq();
             events += record.events();
-            let shown = shown(&record).map_err(|error| not_shown(&error))?;
-            size_bytes += shown.1;
-            records.push(shown.0);
+            let (shown, bytes) = shown(&record).map_err(|error| not_shown(&error))?;
+            size_bytes += bytes;
+            page.records.push(shown);
             if events >= EVENTS_MAX || size_bytes >= BYTES_MAX {
                 break 'page;
             }
         }
     }
-    let next = (cursor < session.seq).then_some(cursor.0);
-    Ok(Json(LogPage { records, next }))
+    page.next = (cursor < until).then_some(cursor.0);
+    Ok(Json(page))
 }
 
 /// A Record for people, and about how many bytes it has.

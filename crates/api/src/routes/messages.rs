@@ -63,7 +63,7 @@ pub(crate) struct QueuedMessage {
     responses(
         (status = 200, description = "The messages", body = MessageList),
         (status = "4XX", description = "`session_not_found`, `query_invalid`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn list(

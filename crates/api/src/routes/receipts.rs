@@ -27,7 +27,7 @@ use crate::receipt::{self, Receipt};
     responses(
         (status = 200, description = "Where it stands", body = Receipt),
         (status = "4XX", description = "`message_not_found`, `session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn get(
@@ -66,7 +66,7 @@ pub(crate) async fn get(
         (status = 200, description = "It is withdrawn", body = CommandAnswer),
         (status = 202, description = "The command is durable and will be decided", body = CommandAnswer),
         (status = "4XX", description = "`message_not_queued`, `message_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn withdraw(

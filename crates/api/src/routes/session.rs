@@ -116,7 +116,7 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), Problem> {
         (status = 201, description = "It is made", body = SessionView),
         (status = 202, description = "The command is durable and will be decided", body = CommandAnswer),
         (status = "4XX", description = "`session_exists`, `session_deleting`, `agent_unknown`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn put(
@@ -176,7 +176,7 @@ pub(crate) fn made(admission: Admission, command_id: String) -> Result<Response,
     responses(
         (status = 200, description = "The session", body = SessionView),
         (status = "4XX", description = "`session_not_found`, `session_quarantined`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn get(
@@ -202,7 +202,7 @@ pub(crate) async fn get(
     responses(
         (status = 202, description = "It is being removed", body = CommandAnswer),
         (status = "4XX", description = "`session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn delete(

@@ -55,7 +55,7 @@ pub(crate) struct NewSessionBody {
         (status = 201, description = "It is made", body = SessionView),
         (status = 202, description = "The command is durable and will be decided", body = CommandAnswer),
         (status = "4XX", description = "`session_exists`, `agent_unknown`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn create(
@@ -157,7 +157,7 @@ impl ListedSession {
     responses(
         (status = 200, description = "The sessions", body = SessionList),
         (status = "4XX", description = "`query_invalid`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn list(

@@ -108,7 +108,7 @@ pub(crate) enum ContentSchema {
         (status = 200, description = "It is over", body = Receipt),
         (status = 202, description = "It is durable; this is where it stands", body = Receipt),
         (status = "4XX", description = "`command_conflict`, `turn_running`, `queue_full`, `session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn submit(

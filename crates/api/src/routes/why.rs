@@ -52,7 +52,7 @@ pub(crate) struct WhyView {
     responses(
         (status = 200, description = "The explanation", body = WhyView),
         (status = "4XX", description = "`session_not_found`, ...", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
 pub(crate) async fn why(State(api): State<Api>, target: Target) -> Result<Json<WhyView>, Problem> {

@@ -20,6 +20,9 @@ use crate::error::{ErrorCode, Problem};
 const NEWS_MAX: usize = 256;
 /// Recent Records kept for who joins, at most.
 const RECENT_RECORDS_MAX: usize = 64;
+/// Records above this are only announced: many of them in flight would fill the memory, and who
+/// listens finds them among the recent ones.
+const LARGE_BYTES: usize = 16 * 1024;
 /// Bytes of recent Records kept, at most.
 const RECENT_BYTES_MAX: usize = 1024 * 1024;
 
@@ -28,6 +31,8 @@ const RECENT_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) enum News {
     /// Committed events.
     Committed(Arc<Committed>),
+    /// A large Record was committed: [`Hub::recent_after`] has it.
+    Large,
     /// A frame of the open step.
     Live(Bytes),
     /// Nothing comes any more; why, if it is an error.
@@ -61,6 +66,14 @@ struct State {
     recent_bytes: usize,
     backlog: Backlog,
     ended: Option<Option<Problem>>,
+}
+
+impl State {
+    /// Number of the first event that is kept here, or would be if it came next.
+    fn first_kept(&self) -> Seq {
+        let oldest = self.recent.front();
+        oldest.map_or(self.seq.next(), |committed| committed.first_seq)
+    }
 }
 
 /// A place in the broadcast, with what was sent before it.
@@ -130,10 +143,7 @@ impl Hub {
         if let Some(reason) = &state.ended {
             return Err(JoinError::Ended(reason.clone()));
         }
-        let first_kept = state
-            .recent
-            .front()
-            .map_or(state.seq.next(), |committed| committed.first_seq);
+        let first_kept = state.first_kept();
         if cursor.next() < first_kept {
             return Err(JoinError::Behind(Seq(first_kept.0.saturating_sub(1))));
         }
@@ -146,6 +156,17 @@ impl Hub {
             recent: state.recent.iter().cloned().collect(),
             backlog,
         })
+    }
+
+    /// The recent Records after the event `cursor`; `None`: some of them are no longer kept.
+    pub(crate) fn recent_after(&self, cursor: Seq) -> Option<Vec<Arc<Committed>>> {
+        let state = lock(&self.shared.state);
+        if cursor.next() < state.first_kept() {
+            return None;
+        }
+        let recent = state.recent.iter();
+        let newer = recent.filter(|committed| committed.last_seq > cursor);
+        Some(newer.cloned().collect())
     }
 
     fn has_ended(&self) -> bool {
@@ -208,7 +229,11 @@ impl Shared {
             };
             state.recent_bytes = state.recent_bytes.saturating_sub(oldest.len());
         }
-        let _ = self.news.send(News::Committed(committed));
+        let _ = self.news.send(if committed.len() > LARGE_BYTES {
+            News::Large
+        } else {
+            News::Committed(committed)
+        });
         Ok(())
     }
 

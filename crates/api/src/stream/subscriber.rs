@@ -226,14 +226,33 @@ impl Subscriber {
             News::Committed(committed) if committed.first_seq > self.cursor.next() => {
                 self.rejoin();
             }
-            News::Committed(committed) => {
-                self.send(&committed);
-                if committed.ends_session {
-                    self.end(None);
-                }
-            }
+            News::Committed(committed) => self.take_committed(&committed),
+            News::Large => self.take_recent(),
             News::Live(frame) => self.ready.push_back(frame),
             News::End(reason) => self.end(reason.as_ref()),
+        }
+    }
+
+    fn take_committed(&mut self, committed: &Committed) {
+        self.send(committed);
+        if committed.ends_session {
+            self.end(None);
+        }
+    }
+
+    fn take_recent(&mut self) {
+        let recent = match &self.source {
+            Source::Hub(hub) => hub.recent_after(self.cursor),
+            Source::Until(_) => None,
+        };
+        let Some(recent) = recent else {
+            return self.rejoin();
+        };
+        for committed in recent {
+            if matches!(self.phase, Phase::Ended) {
+                return;
+            }
+            self.take_committed(&committed);
         }
     }
 
@@ -319,6 +338,15 @@ mod tests {
             };
             self.records
                 .send_modify(|records| records.push(Arc::new(record)));
+        }
+
+        fn append_large(&self) {
+            self.append(vec![Event::CallRetryScheduled {
+                call: "1-1-0".parse().unwrap(),
+                attempt: 1,
+                detail: "x".repeat(200_000),
+                retry_at: Timestamp(0),
+            }]);
         }
 
         fn append_some(&self, events: u64) {
@@ -544,6 +572,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn large_records_are_given_and_not_kept_in_flight() {
+        let log = Log::new();
+        let mut slow = log.subscribe(0, true);
+        let mut quick = log.subscribe(0, true);
+        slow.take(2).await;
+        quick.take(2).await;
+        for _ in 0..3 {
+            log.append_large();
+        }
+        assert_eq!(quick.take(3).await, ["event 1", "event 2", "event 3"]);
+        for _ in 0..20 {
+            log.append_large();
+            log.append_some(1);
+            quick.until(log.seq().0).await;
+        }
+        slow.until(43).await;
+        log.append(vec![Event::DeletionStarted]);
+        log.append_large();
+        assert_eq!(slow.rest().await.last().unwrap(), "event 44");
+        assert_eq!(quick.rest().await, ["event 44"]);
+    }
+
+    #[tokio::test]
     async fn followers_share_one_upstream_and_the_same_bytes() {
         let log = Log::new();
         let mut clients: Vec<Client> = (0..100).map(|_| log.subscribe(0, true)).collect();
@@ -607,7 +658,7 @@ mod tests {
 
         #[test]
         fn every_follower_gets_every_event_once(
-            steps in prop::collection::vec((0_u8..4, 1_u64..6, 0_usize..4), 1..40),
+            steps in prop::collection::vec((0_u8..5, 1_u64..6, 0_usize..4), 1..40),
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
@@ -625,6 +676,7 @@ mod tests {
                             let seq = log.seq().0;
                             clients[which].until(seq).await;
                         }
+                        4 => log.append_large(),
                         3 if which < clients.len() => drop(clients.swap_remove(which)),
                         // So many that who does not read is left behind.
                         _ => for _ in 0..100 {

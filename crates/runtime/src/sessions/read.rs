@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use steadfast_core::content::BlobHash;
-use steadfast_core::id::{Seq, SessionId, SessionKey, TenantId};
+use steadfast_core::id::{CommandId, Seq, SessionId, SessionKey, TenantId};
 use steadfast_core::session::Session;
 use steadfast_protocol::DecodeError;
+use steadfast_protocol::mail::{self, Mail};
 use steadfast_protocol::record::{self, Record};
 use steadfast_store::directory::{DirectoryEntry, DirectoryQuery};
 use steadfast_store::error::ReadError;
 use steadfast_store::log::ReadFrom;
+use steadfast_store::mailbox::MailSeq;
 
 use super::{LoadError, Sessions};
 use crate::open;
@@ -60,6 +62,29 @@ impl Sessions {
             records.retain(|record| record.last_seq() <= committed.seq);
         }
         Ok(records)
+    }
+
+    /// Whether a command of this id waits in the session's mailbox, not yet decided.
+    pub async fn has_mail(&self, key: &SessionKey, id: &CommandId) -> Result<bool, LoadError> {
+        let host = &self.shared.host;
+        let limit = host.options.mail_batch_max;
+        let mut cursor = MailSeq::default();
+        loop {
+            let letters = host.stores.mailbox.pending(key, cursor, limit).await;
+            let letters = letters.map_err(read_error)?;
+            for letter in &letters {
+                // What cannot be read is the owner's to deal with.
+                if let Ok(Mail::Command { command, .. }) = mail::decode(&letter.bytes)
+                    && command.id == *id
+                {
+                    return Ok(true);
+                }
+            }
+            match letters.last() {
+                Some(last) if letters.len() == limit => cursor = last.seq,
+                _ => return Ok(false),
+            }
+        }
     }
 
     /// A tenant's sessions as the directory shows them; it may be behind.

@@ -71,6 +71,7 @@ impl Fold {
         settlement: Settlement,
         output: &CallOutput,
     ) {
+        self.weigh(super::stored_bytes(&output.output));
         self.tool(call, copied, |tool| {
             tool.state = ToolState::Settled;
             tool.settlement = Some(settlement);
