@@ -1,7 +1,10 @@
 //! Messages: sending, waiting, receipts, the conversation.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
+use steadfast_api::Options;
 
 use crate::world::World;
 
@@ -254,6 +257,39 @@ async fn large_content_comes_back_whole() {
     assert_eq!(blob.ok(200)["text"], json!(text));
     let missing = format!("/v1/sessions/s1/blobs/{}", "0".repeat(64));
     assert_eq!(world.get(&missing).await.problem(), (404, "blob_not_found"));
+}
+
+#[tokio::test]
+async fn a_message_in_the_mailbox_has_a_receipt() {
+    let runtime = steadfast_runtime::Options {
+        actors_max: 1,
+        idle_after: Duration::from_millis(10),
+        mail_delay: Duration::from_millis(10),
+        ..steadfast_runtime::Options::default()
+    };
+    let world = World::with_runtime(Options::default(), runtime).await;
+    world.session("s1").await;
+    world.begin("s1", "m1", json!([{"hang": 60}])).await.ok(202);
+    // There is no room in memory for another session.
+    let body = json!({"id": "m2", "agent": "demo", "content": "SCRIPT:[{\"text\": \"later\"}]"});
+    let sent = world.post("/v1/sessions/s2/messages", body).await.ok(202);
+    assert_eq!(sent, json!({"message_id": "m2", "state": "accepted"}));
+    let made = world
+        .put("/v1/sessions/s3", json!({"agent": "demo"}))
+        .await
+        .ok(202);
+    assert_eq!(made["state"], "accepted");
+    let path = "/v1/sessions/s2/messages/m2";
+    assert_eq!(world.get(path).await.ok(200)["state"], "accepted");
+    let unknown = world.get("/v1/sessions/s2/messages/m3").await;
+    assert_eq!(unknown.problem(), (404, "session_not_found"));
+    let cancel = world.post("/v1/sessions/s1/cancel", json!({})).await;
+    cancel.ok(200);
+    let done = world.get(&format!("{path}?wait=30s")).await.ok(200);
+    assert_eq!(
+        (&done["state"], &done["text"]),
+        (&json!("completed"), &json!("later"))
+    );
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use steadfast_core::input::{InDoubtPolicy, Policy};
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::scripted::ScriptedProvider;
 use steadfast_runtime::agent::Agent;
-use steadfast_runtime::{Runtime, RuntimeHandle};
+use steadfast_runtime::{Options as RuntimeOptions, Runtime, RuntimeHandle};
 use steadfast_store::clock::SystemClock;
 use steadfast_store::clock::SystemClock as StoreClock;
 use steadfast_store::memory;
@@ -94,15 +94,20 @@ impl World {
         Self::with(Options::default()).await
     }
 
-    /// A node that behaves so.
+    /// A node whose surface behaves so.
     pub(crate) async fn with(options: Options) -> Self {
+        Self::with_runtime(options, RuntimeOptions::default()).await
+    }
+
+    /// A node whose surface and runtime behave so.
+    pub(crate) async fn with_runtime(options: Options, runtime: RuntimeOptions) -> Self {
         let short = Policy {
             queue_max: 2,
             ..Policy::default()
         };
         let agents = [agent("demo", Policy::default()), agent("short", short)];
         let (sessions, runtime) = Runtime::start(
-            steadfast_runtime::options::Options::default(),
+            runtime,
             memory::stores(Arc::new(StoreClock)),
             Arc::new(agents.into()),
             Arc::new(SystemClock),
