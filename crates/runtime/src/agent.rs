@@ -1,5 +1,6 @@
 //! An agent as the runtime runs it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use steadfast_core::session::Turn;
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
 use steadfast_harness::request::ToolDeclaration;
-use steadfast_tools::catalog::Catalog;
+use steadfast_tools::catalog::{Catalog, Tool};
 use steadfast_tools::filter::ToolFilter;
 
 /// A configured agent.
@@ -44,32 +45,33 @@ impl Agent {
         self
     }
 
-    /// Which tools are active in a turn.
-    pub fn turn_filter(&self, turn: &Turn) -> ToolFilter {
+    /// Which tools are active in a turn: a message narrows what its agent offers.
+    pub fn turn_filter(&self, turn: &Turn) -> Cow<'_, ToolFilter> {
         let options = &turn.options;
         if options.active_tools.is_none() && options.inactive_tools.is_none() {
-            return self.filter.clone();
+            return Cow::Borrowed(&self.filter);
         }
         let message = ToolFilter::new(
             options.active_tools.as_deref(),
             options.inactive_tools.as_deref(),
         );
-        self.filter.and(&message)
+        Cow::Owned(self.filter.and(&message))
     }
 
     /// How the model is asked in a turn.
-    pub fn turn_settings(&self, turn: &Turn) -> ModelSettings {
-        let mut settings = self.settings.clone();
-        let filter = self.turn_filter(turn);
-        if filter != self.filter {
-            settings.tools = Arc::new(declarations(&self.catalog, &filter));
+    pub fn turn_settings(&self, turn: &Turn) -> Cow<'_, ModelSettings> {
+        match self.turn_filter(turn) {
+            Cow::Borrowed(_) => Cow::Borrowed(&self.settings),
+            Cow::Owned(filter) => Cow::Owned(ModelSettings {
+                tools: Arc::new(declarations(&self.catalog, &filter)),
+                ..self.settings.clone()
+            }),
         }
-        settings
     }
 }
 
 fn declarations(catalog: &Catalog, filter: &ToolFilter) -> Vec<ToolDeclaration> {
-    let declare = |tool: &Arc<steadfast_tools::catalog::Tool>| ToolDeclaration {
+    let declare = |tool: &Arc<Tool>| ToolDeclaration {
         name: tool.spec.name.clone(),
         description: tool.spec.description.clone(),
         input_schema: tool.spec.input_schema.clone(),

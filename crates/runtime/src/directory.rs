@@ -8,6 +8,7 @@ use steadfast_core::why::Waiting;
 use steadfast_store::directory::{DirectoryEntry, Status};
 
 use crate::host::Host;
+use crate::open;
 
 /// The entry of a session that exists.
 pub(crate) fn entry(session: &Session) -> Option<DirectoryEntry> {
@@ -53,5 +54,22 @@ fn word(outcome: &TurnOutcome) -> &'static str {
 pub(crate) async fn put(host: &Host, key: &SessionKey, entry: DirectoryEntry) {
     if let Err(error) = host.stores.directory.put(key, entry).await {
         tracing::debug!(session = %key, %error, "directory entry not written");
+    }
+}
+
+/// Shows that a session's log cannot be right, if it can be said whose session it is.
+pub(crate) async fn quarantine(host: &Host, key: &SessionKey) {
+    let batch = host.options.read_batch_records;
+    let readable = open::readable(&host.stores, key, batch).await;
+    let Some((session, last_seq)) = readable else {
+        return;
+    };
+    if let Some(entry) = entry(&session) {
+        let entry = DirectoryEntry {
+            status: Status::Quarantined,
+            seq: last_seq,
+            ..entry
+        };
+        put(host, key, entry).await;
     }
 }

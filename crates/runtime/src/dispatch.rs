@@ -33,6 +33,7 @@ use steadfast_core::{may_run_ahead, outstanding};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::feed::{Feed, Shown};
 use crate::host::Host;
@@ -82,6 +83,7 @@ impl Dispatcher {
         let wanted = outstanding(journal.decided());
         self.wants_any = !wanted.is_empty();
         self.keep_only(&wanted);
+        self.hold_slots(Vec::new(), journal.decided());
         if !may_start || !self.wants_any {
             return;
         }
@@ -141,7 +143,8 @@ impl Dispatcher {
             effect,
             cancelled,
         };
-        self.tasks.spawn(async move {
+        let span = task.span();
+        let run = async move {
             let run = AssertUnwindSafe(run(task, slot)).catch_unwind();
             let ended = run.await.unwrap_or_else(|_| Ended::panicked(effect));
             Finished {
@@ -149,7 +152,8 @@ impl Dispatcher {
                 input: ended.input,
                 slots: ended.slots,
             }
-        });
+        };
+        self.tasks.spawn(run.instrument(span));
     }
 
     /// Waits for the next effect to end; for ever when none runs.

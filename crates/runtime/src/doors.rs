@@ -75,6 +75,12 @@ impl Door {
         self.committed.clone()
     }
 
+    /// Waits until the session was read, or could not be.
+    pub(crate) async fn opened(&self) {
+        // Without a sender the owner is gone.
+        let _ = self.committed.clone().wait_for(Option::is_some).await;
+    }
+
     /// Waits until the owner is gone.
     pub(crate) async fn gone(&self) {
         let mut committed = self.committed.clone();

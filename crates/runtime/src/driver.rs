@@ -35,6 +35,7 @@ use steadfast_protocol::record::{Cause, Record};
 use steadfast_store::log::Tail;
 use tokio::time::Instant;
 
+use crate::directory;
 use crate::dispatch::{Dispatcher, Finished};
 use crate::doors::{Knock, Seat};
 use crate::host::Host;
@@ -111,6 +112,8 @@ pub(crate) struct Driver {
     purge_through: Option<Tail>,
     alarm: Alarm,
     idle_since: Option<Instant>,
+    /// A deadline came and nothing followed: not looked at before this.
+    deadline_rests_until: Option<Instant>,
     inbox_open: bool,
 }
 
@@ -133,6 +136,9 @@ pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
         }
         Err(error) => {
             tracing::warn!(session = %key, %error, "session not opened");
+            if matches!(error, OpenError::Quarantined { .. }) {
+                directory::quarantine(&host, &key).await;
+            }
             let end = End::NotOpened(error);
             commands::refuse_inbox(&mut seat, &end).await;
             end
@@ -168,6 +174,7 @@ impl Driver {
             purge_through: opened.purge_through,
             alarm: Alarm::default(),
             idle_since: None,
+            deadline_rests_until: None,
             inbox_open: true,
         }
     }
@@ -204,7 +211,8 @@ impl Driver {
             Stance::Owning { .. } | Stance::Draining { .. } => self.is_gone(),
             Stance::Releasing => true,
         };
-        self.inbox_open && !lets_go && self.journal.has_room()
+        let mail_first = self.mailroom.is_reading();
+        self.inbox_open && !lets_go && !mail_first && self.journal.has_room()
     }
 
     /// Whether the owned session was deleted, or never came to be.
@@ -230,10 +238,8 @@ impl Driver {
         match self.stance {
             Stance::Looking => {
                 // Nobody asks for anything: there is no reason to own the session.
-                if self.seat.inbox.is_empty() && self.chores.is_empty() {
-                    return Some(End::NotNeeded);
-                }
-                return None;
+                let asked = self.inbox_open && !self.seat.inbox.is_empty();
+                return (!asked && self.chores.is_empty()).then_some(End::NotNeeded);
             }
             Stance::Owning { epoch } => {
                 let committed = self.journal.committed().epoch == epoch;
@@ -347,7 +353,10 @@ impl Driver {
         let now = self.host.now();
         let owning = matches!(self.stance, Stance::Owning { .. });
         if owning && next_deadline(self.journal.decided()).is_some_and(|at| at <= now) {
-            self.journal.decide(&Input::TimerFired, Cause::Timer, now);
+            let decided = self.journal.decide(&Input::TimerFired, Cause::Timer, now);
+            // Time alone must change the state then; if it ever does not, the session must not spin.
+            self.deadline_rests_until =
+                (decided.events == 0).then(|| Instant::now() + self.host.options.futile_rest);
         }
     }
 
@@ -359,7 +368,8 @@ impl Driver {
         match self.stance {
             Stance::Owning { .. } => {
                 if let Some(deadline) = next_deadline(self.journal.decided()) {
-                    add(Instant::now() + self.host.until(deadline));
+                    let at = Instant::now() + self.host.until(deadline);
+                    add(self.deadline_rests_until.map_or(at, |rest| at.max(rest)));
                 }
                 if let Some(since) = self.idle_since {
                     add(since + self.idle_after());

@@ -215,3 +215,96 @@ fn fold(session: &Session, record: &Record) -> Session {
     }
     session
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession};
+    use steadfast_core::content::{ContentPart, Stored};
+    use steadfast_core::id::{CommandId, SessionId, SessionKey, TenantId};
+
+    use super::*;
+
+    fn journal() -> Journal {
+        let key = SessionKey {
+            tenant: TenantId::new("t").unwrap(),
+            session: SessionId::new("s").unwrap(),
+        };
+        Journal::new(Session::new(key), Tail::EMPTY, RecordHash::NONE)
+    }
+
+    fn submit(journal: &mut Journal, n: usize, bytes: usize) {
+        let text = "x".repeat(bytes);
+        let new = NewSession {
+            agent: "helper".parse().unwrap(),
+            metadata: Value::Null,
+            tags: Vec::new(),
+        };
+        let id = CommandId::new(format!("m{n}")).unwrap();
+        let command = Command {
+            id: id.clone(),
+            body: CommandBody::Submit {
+                content: vec![Stored::Inline(ContentPart::Text { text })],
+                options: MessageOptions::default(),
+                new: Some(new),
+            },
+        };
+        let receipted = false;
+        let input = Input::Command { command, receipted };
+        let decided = journal.decide(&input, Cause::Command { id }, Timestamp(1));
+        assert!(decided.events > 0);
+    }
+
+    fn node() -> NodeId {
+        NodeId::new("n").unwrap()
+    }
+
+    #[test]
+    fn what_is_decided_during_an_append_is_one_record() {
+        let mut journal = journal();
+        submit(&mut journal, 0, 10);
+        let first = journal.depart(&node()).unwrap().unwrap();
+        submit(&mut journal, 1, 10);
+        submit(&mut journal, 2, 10);
+        assert_eq!(journal.depart(&node()).unwrap(), None);
+        journal.land(Tail(7)).unwrap();
+        let second = journal.depart(&node()).unwrap().unwrap();
+        assert_eq!(second.expected, Tail(7));
+        assert_eq!(second.append.first_seq, first.append.last_seq.next());
+        let record = journal.land(Tail(9)).unwrap();
+        assert_eq!((record.entries.len(), record.prev), (2, first.append.hash));
+        assert!(journal.is_settled());
+        assert_eq!(**journal.committed(), *journal.decided());
+    }
+
+    #[test]
+    fn a_record_is_closed_at_its_size_and_the_rest_follows() {
+        let mut journal = journal();
+        for n in 0..40 {
+            submit(&mut journal, n, 15_000);
+        }
+        let mut entries = 0;
+        let mut tail = 0;
+        while let Some(departure) = journal.depart(&node()).unwrap() {
+            assert!(departure.append.bytes.len() <= RECORD_BYTES_MAX);
+            assert_eq!(departure.expected, Tail(tail));
+            let after = Arc::clone(journal.in_flight().unwrap());
+            assert_eq!(after.seq, departure.append.last_seq);
+            tail += 1;
+            entries += journal.land(Tail(tail)).unwrap().entries.len();
+            assert_eq!(*journal.committed(), after);
+        }
+        assert_eq!((entries, tail), (40, 3));
+        assert_eq!(**journal.committed(), *journal.decided());
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_nothing() {
+        let mut journal = journal();
+        let before = Session::clone(journal.decided());
+        submit(&mut journal, 0, 10);
+        journal.forget();
+        assert_eq!(*journal.decided(), before);
+        assert_eq!(journal.depart(&node()).unwrap(), None);
+    }
+}

@@ -106,6 +106,22 @@ pub(crate) async fn open(
     Ok(folding.opened())
 }
 
+/// How far a session can be read whose log cannot be right, and the number of its last event.
+pub(crate) async fn readable(
+    stores: &Stores,
+    key: &SessionKey,
+    batch: usize,
+) -> Option<(Session, Seq)> {
+    let tail = stores.log.tail(key).await.ok()?;
+    let mut folding = Folding::from_start(key);
+    // Why it ends is known: that is why somebody asks.
+    let _ = folding
+        .fold_through(stores, &tail, batch, Seq(u64::MAX))
+        .await;
+    let last_seq = tail.last.map_or(folding.session.seq, |last| last.last_seq);
+    Some((folding.session, last_seq))
+}
+
 /// The state of a session after an event, folded from the start of its log.
 pub(crate) async fn as_of(
     stores: &Stores,

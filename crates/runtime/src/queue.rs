@@ -56,13 +56,16 @@ async fn next(
 
 async fn deliver(host: &Host, sessions: &Sessions, delivery: Delivery) {
     let key: SessionKey = delivery.session.clone();
-    // The owner reads the mailbox itself, and removes what it has decided.
-    if let Err(error) = sessions.knock(&key, Knock::Mail).await {
-        tracing::debug!(session = %key, ?error, "mail given back");
-        let delay = host.options.mail_delay;
-        if let Err(error) = host.stores.mailbox.give_back(delivery, delay).await {
-            // It comes again by itself.
-            tracing::debug!(session = %key, %error, "mail not given back");
+    match sessions.knock(&key, Knock::Mail).await {
+        // The owner reads the mailbox itself, and removes what it has decided.
+        Ok(door) => door.opened().await,
+        Err(error) => {
+            tracing::debug!(session = %key, ?error, "mail given back");
+            let delay = host.options.mail_delay;
+            if let Err(error) = host.stores.mailbox.give_back(delivery, delay).await {
+                // It comes again by itself.
+                tracing::debug!(session = %key, %error, "mail not given back");
+            }
         }
     }
 }

@@ -93,9 +93,8 @@ impl Sweep {
                     break;
                 };
                 let (host, sessions) = (Arc::clone(&self.host), self.sessions.clone());
-                let doors = Arc::clone(&self.doors);
                 wakings.spawn(async move {
-                    adopt(&host, &doors, &sessions, &entry).await;
+                    adopt(&host, &sessions, &entry).await;
                     drop(permit);
                 });
                 while wakings.try_join_next().is_some() {}
@@ -116,23 +115,16 @@ impl Sweep {
     }
 }
 
-/// Gives a session an owner, if it needs one, and forgets the entry by which it was found.
-async fn adopt(host: &Host, doors: &Doors, sessions: &Sessions, entry: &ActiveEntry) {
-    match sessions.wake(&entry.session).await {
-        Ok(()) => {
-            // An owner of this process stands under the same name: its entry must stay.
-            let owned_here = entry.node == host.node && doors.find(&entry.session).is_some();
-            if owned_here {
-                return;
-            }
-            let index = &host.stores.active;
-            let removed = index.remove(&entry.node, &entry.session, entry.version);
-            if let Err(error) = removed.await {
-                tracing::warn!(session = %entry.session, %error, "index entry not removed");
-            }
-        }
-        Err(error) => {
-            tracing::warn!(session = %entry.session, ?error, "session not swept, later again");
-        }
+/// Gives a session an owner, if it needs one, and forgets the entry by which it was found: an owner
+/// here has written a newer one.
+async fn adopt(host: &Host, sessions: &Sessions, entry: &ActiveEntry) {
+    let (node, session) = (&entry.node, &entry.session);
+    if let Err(error) = sessions.wake(session).await {
+        tracing::warn!(%session, ?error, "session not swept, later again");
+        return;
+    }
+    let removed = host.stores.active.remove(node, session, entry.version);
+    if let Err(error) = removed.await {
+        tracing::warn!(%session, %error, "index entry not removed");
     }
 }

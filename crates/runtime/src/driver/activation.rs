@@ -9,7 +9,6 @@ use steadfast_core::session::{Ownership, Session};
 use steadfast_core::wake;
 use steadfast_protocol::record::Cause;
 
-use super::chores::Chore;
 use super::{Driver, Stance};
 use crate::triage;
 
@@ -66,28 +65,27 @@ impl Driver {
         self.stance = Stance::Looking;
     }
 
-    /// Somebody thinks that the session may need an owner.
-    pub(super) fn woken(&mut self) {
+    /// Somebody thinks that the session may need an owner. `Err`: it is not made sure that it is
+    /// found again when it does.
+    pub(super) async fn woken(&mut self) -> Result<(), String> {
         if self.stance != Stance::Looking {
-            return;
+            return Ok(());
         }
         let session = self.journal.committed();
         if needs_owner(session, self.host.now()) {
             self.own(None);
-            return;
+            return Ok(());
         }
         // A crash between a release and its timer leaves the session in the index, by which it is
         // found and comes here.
         if let Ownership::Released { wake: Wake::At(_) } = session.ownership
             && let Wake::At(at) = wake(session)
         {
-            let timers = std::sync::Arc::clone(&self.host.stores.timers);
-            let (key, epoch) = (self.seat.key.clone(), session.epoch);
-            self.chores.spawn(async move {
-                let set = timers.set(&key, epoch, at).await;
-                Chore::Done("timer", set.map_err(|error| error.to_string()))
-            });
+            let (key, epoch) = (session.key.clone(), session.epoch);
+            let set = self.host.stores.timers.set(&key, epoch, at).await;
+            return set.map_err(|error| error.to_string());
         }
+        Ok(())
     }
 
     /// How long this session may be idle in memory.

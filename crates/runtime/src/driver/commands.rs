@@ -50,10 +50,14 @@ impl Driver {
         match knock {
             Knock::Command { command, reply } => self.commanded(*command, reply).await,
             Knock::Mail => self.read_mail(),
-            Knock::Wake { reply } => {
-                self.woken();
-                self.wait(Waiting::Wake { reply });
-            }
+            Knock::Wake { reply } => match self.woken().await {
+                Ok(()) => self.wait(Waiting::Wake { reply }),
+                // Who asked does so again.
+                Err(detail) => {
+                    let error = AdmitError::Unavailable(detail);
+                    let _ = reply.send(Err(Refusal::Error(error)));
+                }
+            },
             Knock::Drain => self.drain(),
         }
     }
@@ -158,9 +162,14 @@ impl Driver {
 
     /// The node lets go of its sessions.
     fn drain(&mut self) {
-        if let Stance::Owning { epoch } = self.stance {
-            let until = Instant::now() + self.host.options.drain_grace;
-            self.stance = Stance::Draining { epoch, until };
+        match self.stance {
+            // What waits at the door is refused with the rest.
+            Stance::Looking => self.inbox_open = false,
+            Stance::Owning { epoch } => {
+                let until = Instant::now() + self.host.options.drain_grace;
+                self.stance = Stance::Draining { epoch, until };
+            }
+            Stance::Draining { .. } | Stance::Releasing => {}
         }
     }
 

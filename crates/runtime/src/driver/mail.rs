@@ -1,6 +1,10 @@
 //! Letters of the session's mailbox: read in order, decided, and removed once that is committed.
+//!
+//! A letter's sender holds a receipt, so nothing that comes later overtakes it: while the mailbox is
+//! read, what stands at the door waits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast_protocol::DecodeError;
 use steadfast_protocol::mail::{self, Mail};
@@ -22,6 +26,13 @@ pub(super) struct Mailroom {
     blocked: bool,
 }
 
+impl Mailroom {
+    /// Whether letters may stand before what is at the door.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading
+    }
+}
+
 impl Driver {
     /// Reads the mailbox, if it is not being read.
     pub(super) fn read_mail(&mut self) {
@@ -33,20 +44,29 @@ impl Driver {
             self.mailroom.read_again = true;
             return;
         }
+        self.begin_reading(Duration::ZERO);
+    }
+
+    fn begin_reading(&mut self, wait: Duration) {
         self.mailroom.reading = true;
         let (mailbox, key) = (Arc::clone(&self.host.stores.mailbox), self.seat.key.clone());
         let (after, limit) = (self.mailroom.taken, self.host.options.mail_batch_max);
-        self.chores
-            .spawn(async move { Chore::MailRead(mailbox.pending(&key, after, limit).await) });
+        self.chores.spawn(async move {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            Chore::MailRead(mailbox.pending(&key, after, limit).await)
+        });
     }
 
     pub(super) async fn mail_read(&mut self, letters: Result<Vec<Letter>, ReadError>) {
         self.mailroom.reading = false;
         match letters {
             Ok(letters) => self.take_letters(letters).await,
-            // The queue delivers it again.
             Err(error) => {
-                tracing::warn!(session = %self.seat.key, %error, "mailbox not read");
+                tracing::warn!(session = %self.seat.key, %error, "mailbox not read, again");
+                self.begin_reading(self.host.options.mail_delay);
+                return;
             }
         }
         if std::mem::take(&mut self.mailroom.read_again) {
@@ -93,7 +113,12 @@ impl Driver {
             }
         };
         match mail {
-            Mail::WakeUp { .. } => self.woken(),
+            Mail::WakeUp { .. } => {
+                if let Err(detail) = self.woken().await {
+                    tracing::warn!(session = %self.seat.key, detail, "wake-up waits");
+                    return false;
+                }
+            }
             Mail::Command { command, .. } => match self.prepare(command).await {
                 Ok(prepared) => {
                     // Its sender holds a receipt and asks for the answer by the command's id.

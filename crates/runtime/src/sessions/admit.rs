@@ -191,7 +191,13 @@ impl Sessions {
             .send(key, lane, &id, letter.into())
             .await
         {
-            Ok(_) => Ok(Admission::Accepted),
+            Ok(_) => {
+                // An owner here reads it before whatever is asked next.
+                if let Some(door) = self.shared.doors.find(key) {
+                    let _ = door.knock(Knock::Mail).await;
+                }
+                Ok(Admission::Accepted)
+            }
             Err(SendError::Full) => Err(AdmitError::MailboxFull),
             Err(SendError::Write(WriteError::Unknown(detail))) => {
                 Err(AdmitError::OutcomeUnknown(detail))

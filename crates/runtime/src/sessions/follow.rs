@@ -197,13 +197,19 @@ impl Follow {
         if !self.live {
             return;
         }
-        // The step may have begun before the cursor: the state says which is open.
+        self.learn_step();
+        self.resume_frames();
+    }
+
+    /// The open step may have begun before the cursor: then the state at the cursor names it.
+    fn learn_step(&mut self) {
         if self.step.is_none()
             && let Some(door) = self.sessions.shared.doors.find(&self.key)
         {
             let session = door.committed().borrow().clone();
             self.step = session
                 .as_ref()
+                .filter(|session| session.seq == self.cursor)
                 .and_then(|session| session.turn.as_ref())
                 .filter(|turn| turn.step > 0)
                 .map(|turn| OpenStep {
@@ -212,7 +218,6 @@ impl Follow {
                     replied: matches!(turn.phase, TurnPhase::Tools | TurnPhase::Answered { .. }),
                 });
         }
-        self.resume_frames();
     }
 
     async fn hear(&mut self, news: News) -> Result<(), LoadError> {
@@ -221,6 +226,9 @@ impl Follow {
                 let before = self.step.map(|step| (step.turn, step.number));
                 // A full batch may leave more behind it.
                 while self.read().await? {}
+                if self.live {
+                    self.learn_step();
+                }
                 if self.live && before != self.step.map(|step| (step.turn, step.number)) {
                     self.resume_frames();
                 }

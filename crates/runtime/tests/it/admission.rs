@@ -1,14 +1,21 @@
 //! The one path on which commands become durable.
 
+use std::sync::Arc;
+
 use steadfast_core::command::CommandBody;
 use steadfast_core::content::{ContentPart, Stored};
 use steadfast_core::event::{Event, Rejection, Verdict};
+use steadfast_core::id::SessionKey;
+use steadfast_core::input::Policy;
 use steadfast_core::receipt::End;
+use steadfast_harness::scripted::ScriptedProvider;
 use steadfast_runtime::sessions::{Admission, AdmitError};
+use steadfast_store::directory::{DirectoryQuery, Status};
+use steadfast_tools::catalog::Catalog;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep};
 
-use crate::world::{World, calls, command, key, message};
+use crate::world::{World, agents, calls, command, key, message};
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_command_leaves_nothing() {
@@ -90,18 +97,49 @@ async fn mail_is_decided_before_what_comes_after_it() {
     };
     assert!(session.receipts.get(&message("m1", "").id).is_some());
     assert_eq!(node.end_of(&key, "m2").await, End::Completed);
-    let turns: Vec<String> = world
-        .records(&key)
-        .await
-        .iter()
-        .flat_map(|record| &record.entries)
+    assert_eq!(turns(&world, &key).await, ["m1", "m2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_mail_is_taken_in_order_and_before_what_comes_after() {
+    let mut world = World::new();
+    world.options.actors_max = 0;
+    world.agents = agents(
+        Arc::new(ScriptedProvider::new()),
+        Catalog::default(),
+        Policy {
+            queue_max: 1_000,
+            ..Policy::default()
+        },
+    );
+    let node = world.start().await;
+    let key = key("s");
+    for n in 0..200 {
+        let sent = node.send(&key, &format!("m{n}"), "hello").await;
+        assert_eq!(sent, Admission::Accepted);
+    }
+    node.crash().await;
+    world.options.actors_max = 10;
+    let node = world.start().await;
+    node.send(&key, "m200", "hello").await;
+    assert_eq!(node.end_of(&key, "m200").await, End::Completed);
+    let expected: Vec<String> = (0..=200).map(|n| format!("m{n}")).collect();
+    assert_eq!(turns(&world, &key).await, expected);
+    let letters = world.stores.mailbox.pending(&key, Default::default(), 9);
+    assert_eq!(letters.await.unwrap(), []);
+}
+
+/// The messages in the order in which they were taken.
+async fn turns(world: &World, key: &SessionKey) -> Vec<String> {
+    let records = world.records(key).await;
+    let entries = records.iter().flat_map(|record| &record.entries);
+    entries
         .flat_map(|entry| &entry.events)
         .filter_map(|event| match event {
             Event::TurnQueued { message, .. } => Some(message.to_string()),
             _ => None,
         })
-        .collect();
-    assert_eq!(turns, ["m1", "m2"]);
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,6 +171,29 @@ async fn a_corrupt_log_costs_its_session_only() {
     );
     node.send(&good, "m1", "hello").await;
     assert_eq!(node.end_of(&good, "m1").await, End::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_went_bad_is_listed_as_quarantined() {
+    let world = World::new();
+    let node = world.start().await;
+    let key = key("s");
+    node.send(&key, "m1", "hello").await;
+    assert_eq!(node.end_of(&key, "m1").await, End::Completed);
+    node.until_gone().await;
+    world.log.corrupt_last(&key);
+    let asked = node.sessions.admit(&key, message("m2", "hello")).await;
+    assert!(
+        matches!(asked, Err(AdmitError::Quarantined(_))),
+        "{asked:?}"
+    );
+    let query = DirectoryQuery {
+        limit: 10,
+        ..DirectoryQuery::default()
+    };
+    let list = node.sessions.list(&key.tenant, query).await.unwrap();
+    let shown: Vec<_> = list.iter().map(|(_, entry)| entry.status).collect();
+    assert_eq!(shown, [Status::Quarantined]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -70,3 +70,36 @@ async fn the_same_message_again_runs_nothing() {
     assert_eq!(world.ledger.lines(), ["charge"]);
     assert_eq!(world.log.appends(), appends);
 }
+
+/// Several sessions at once with calls, failures and an idle end.
+async fn everything() -> Vec<String> {
+    let world = World::new();
+    let node = world.start().await;
+    let texts = [
+        calls(&["look", "charge", "look"]),
+        script(json!([{ "status": 529 }, { "text": "done" }])),
+        script(json!([{ "text": "slow", "chunks": 4, "delay": 0.5 }])),
+        calls(&["nothing", "look"]),
+    ];
+    for (n, text) in texts.iter().cycle().take(20).enumerate() {
+        node.send(&key(&format!("s{}", n % 7)), &format!("m{n}"), text)
+            .await;
+    }
+    node.until_gone().await;
+    let mut told = world.ledger.lines();
+    for n in 0..7 {
+        told.extend(
+            world
+                .records(&key(&format!("s{n}")))
+                .await
+                .iter()
+                .map(|record| format!("{record:?}")),
+        );
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_of_the_same_do_the_same() {
+    assert_eq!(everything().await, everything().await);
+}

@@ -65,6 +65,7 @@ struct LogState {
     appends: u64,
     faults: BTreeMap<u64, Fault>,
     corrupt: Option<SessionKey>,
+    corrupt_last_only: bool,
     unavailable: bool,
 }
 
@@ -79,6 +80,13 @@ impl FaultyLog {
     /// From now on what is read of this session is not what was written.
     pub(crate) fn corrupt(&self, session: &SessionKey) {
         self.state.lock().unwrap().corrupt = Some(session.clone());
+    }
+
+    /// The same, of its last Record only.
+    pub(crate) fn corrupt_last(&self, session: &SessionKey) {
+        let mut state = self.state.lock().unwrap();
+        state.corrupt = Some(session.clone());
+        state.corrupt_last_only = true;
     }
 
     /// From now on appends fail, or no longer do.
@@ -145,8 +153,14 @@ impl Log for FaultyLog {
         limit: usize,
     ) -> Result<Vec<StoredRecord>, ReadError> {
         let mut records = self.inner.read(session, from, limit).await?;
-        if self.state.lock().unwrap().corrupt.as_ref() == Some(session) {
-            for record in &mut records {
+        let state = self.state.lock().unwrap();
+        if state.corrupt.as_ref() == Some(session) {
+            let good = if state.corrupt_last_only {
+                records.len().saturating_sub(1)
+            } else {
+                0
+            };
+            for record in records.iter_mut().skip(good) {
                 let mut bytes = record.bytes.to_vec();
                 let last = bytes.len() - 1;
                 bytes[last] ^= 1;
@@ -317,11 +331,11 @@ impl Node {
     /// Ends it as a power cut would.
     pub(crate) async fn crash(self) {
         drop(self.handle);
-        drop(self.sessions);
         // Its tasks end at their next step.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
+        assert_eq!(self.sessions.in_memory(), 0);
     }
 
     pub(crate) async fn send(&self, key: &SessionKey, id: &str, text: &str) -> Admission {
