@@ -6,4 +6,6 @@
     reason = "a test that cannot go on says so and ends"
 )]
 
+mod crash_matrix;
 mod neighbours;
+mod run_ahead;

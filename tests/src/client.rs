@@ -76,16 +76,7 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = request.send().await?;
-        let status = answer.status();
-        let bytes = answer.bytes().await?;
-        let body = if bytes.is_empty() {
-            Value::Null
-        } else {
-            let text = || String::from_utf8_lossy(&bytes).into_owned();
-            serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(text()))
-        };
-        Ok(Answer { status, body })
+        finish(request).await
     }
 
     /// A `GET` that reaches the node.
@@ -96,6 +87,17 @@ impl Client {
     /// A `POST` that reaches the node.
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::POST, path, Some(body)).await.unwrap()
+    }
+
+    /// A `POST` of a command under an id chosen here.
+    pub async fn post_keyed(
+        &self,
+        path: &str,
+        id: &str,
+        body: &Value,
+    ) -> Result<Answer, reqwest::Error> {
+        let request = self.http.post(self.url(path)).header("idempotency-key", id);
+        finish(request.json(body)).await
     }
 
     /// Sends a message to a session of this agent.
@@ -110,4 +112,17 @@ impl Client {
         let path = format!("/v1/sessions/{session}/messages/{message}");
         self.get(&path).await.ok()
     }
+}
+
+async fn finish(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
+    let answer = request.send().await?;
+    let status = answer.status();
+    let bytes = answer.bytes().await?;
+    let body = if bytes.is_empty() {
+        Value::Null
+    } else {
+        let text = || String::from_utf8_lossy(&bytes).into_owned();
+        serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(text()))
+    };
+    Ok(Answer { status, body })
 }

@@ -16,6 +16,9 @@ use steadfast_store::Stores;
 use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
 
+/// The variable of the environment that holds a process's crash point.
+pub const CRASH_POINT: &str = "STEADFAST_CRASH_POINT";
+
 /// When the process dies: at the `nth` append whose Record has an event of this kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CrashPoint {

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// One frame, as it came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// Where to resume, if it says so.
+    /// Where to resume after it: the newest cursor that came with it or before.
     pub id: Option<String>,
     /// Its kind.
     pub event: String,
@@ -25,6 +25,13 @@ pub struct Frame {
     pub data: Value,
     /// The connection it came on, from 1.
     pub connection: u32,
+}
+
+impl Frame {
+    /// Whether it is a committed event, and not a piece or a remark of the stream.
+    pub fn is_committed(&self) -> bool {
+        !matches!(self.event.as_str(), "delta" | "caught_up" | "error")
+    }
 }
 
 #[derive(Debug, Default)]

@@ -24,4 +24,5 @@ pub mod ledger;
 pub mod left_out;
 pub mod product;
 pub mod provider_events;
+pub mod provider_rules;
 pub mod provider_server;

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -13,6 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
+use crate::crash_log::{CRASH_POINT, CrashPoint};
 
 /// How long a start or an orderly end may take.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -34,6 +36,20 @@ impl Product {
     /// Starts a node whose configuration is `agents` (tables of agents and providers, in TOML) with
     /// a port and a data folder of its own, and waits until it is ready.
     pub async fn start(agents: &str) -> Self {
+        let mut product = Self::prepare(agents);
+        product.start_again().await;
+        product
+    }
+
+    /// The same, by a binary that runs the same node on a store which ends its own process at this
+    /// point. Every later start is of the real binary.
+    pub async fn start_crashing(agents: &str, binary: &str, point: &CrashPoint) -> Self {
+        let mut product = Self::prepare(agents);
+        product.spawn(Path::new(binary), Some(point)).await;
+        product
+    }
+
+    fn prepare(agents: &str) -> Self {
         let folder = TempDir::with_prefix("steadfast-").unwrap();
         let port = Port::lease();
         let config = format!(
@@ -43,25 +59,32 @@ impl Product {
             folder.path().join("data"),
         );
         fs::write(folder.path().join("node.toml"), config).unwrap();
-        let mut product = Self {
+        Self {
             folder,
             port,
             process: None,
             starts: 0,
-        };
-        product.start_again().await;
-        product
+        }
     }
 
     /// Starts the process on the same data and port, and waits until it is ready.
     pub async fn start_again(&mut self) {
+        self.spawn(binary(), None).await;
+    }
+
+    async fn spawn(&mut self, binary: &Path, point: Option<&CrashPoint>) {
         assert!(self.process.is_none(), "a process runs already");
         self.starts += 1;
         let log = File::create(self.log_path()).unwrap();
-        let child = Command::new(binary())
+        let mut command = Command::new(binary);
+        if let Some(point) = point {
+            command.env(CRASH_POINT, point.text());
+        }
+        let child = command
             .args(["serve", "--config"])
             .arg(self.folder.path().join("node.toml"))
             .current_dir(self.folder.path())
+            .env("STEADFAST_TEST_KEY", "a-secret-of-tests")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -93,6 +116,18 @@ impl Product {
     pub async fn kill(&mut self) {
         let mut process = self.process.take().expect("no process runs");
         process.kill().await.unwrap();
+    }
+
+    /// Waits until the process has killed itself.
+    pub async fn wait_dead(&mut self) {
+        let mut process = self.process.take().expect("no process runs");
+        match tokio::time::timeout(PATIENCE, process.wait()).await {
+            Ok(status) => {
+                let signal = status.unwrap().signal();
+                assert_eq!(signal, Some(9), "not by SIGKILL:\n{}", self.log());
+            }
+            Err(_) => panic!("the crash point was never reached:\n{}", self.log()),
+        }
     }
 
     /// Asks the process to end in its own way and waits until it has.

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::http_server::{HttpServer, Request, Response};
 use crate::provider_events::{Say, Wire};
+use crate::provider_rules::violation;
 
 /// How long a test waits for requests.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -25,6 +26,8 @@ pub struct Asked {
     pub headers: Vec<(String, String)>,
     /// Its body.
     pub body: Value,
+    /// Why no real provider takes it: it was refused with 400.
+    pub violation: Option<String>,
 }
 
 impl Asked {
@@ -81,7 +84,7 @@ struct State {
 
 impl ProviderServer {
     /// A provider that gives the answers that [`Self::next`] plans, each to one request. A request
-    /// without a planned answer is refused as a bad one.
+    /// without a planned answer, or one that no real provider takes, is refused as a bad one.
     pub async fn start() -> Self {
         Self::start_with(None).await
     }
@@ -154,11 +157,17 @@ impl State {
         let Some(wire) = Wire::of_path(&request.path).filter(|_| request.method == "POST") else {
             return whole(404, Vec::new(), "no such path".to_owned());
         };
+        let body = request.json();
         let asked = Asked {
             wire,
             headers: request.headers.clone(),
-            body: request.json(),
+            violation: violation(wire, &body),
+            body,
         };
+        if let Some(violation) = asked.violation.clone() {
+            self.asked.send_modify(|all| all.push(asked));
+            return whole(400, Vec::new(), violation);
+        }
         let planned = self.planned.lock().unwrap().pop_front();
         let answer = planned.or_else(|| plan.map(|plan| plan(&asked)));
         self.asked.send_modify(|all| all.push(asked));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use steadfast_store::Stores;
 use steadfast_tools::definition::ToolDefinition;
 
 use crate::config::Config;
@@ -17,11 +18,14 @@ use crate::wiring;
 ///
 /// What is not said has the defaults of `config/node.toml`: a store in `./steadfast-data`, the HTTP
 /// API on `127.0.0.1:7070`, and a provider `scripted` that needs no network.
-#[derive(Debug)]
 pub struct NodeBuilder {
     pub(crate) config: Config,
     pub(crate) tools: BTreeMap<String, Vec<ToolDefinition>>,
+    pub(crate) around_stores: Vec<AroundStores>,
 }
+
+/// Puts something between the runtime and the store's ports.
+pub(crate) type AroundStores = Box<dyn FnOnce(Stores) -> Stores + Send>;
 
 /// Front door of the library.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +45,7 @@ impl Node {
         NodeBuilder {
             config,
             tools: BTreeMap::new(),
+            around_stores: Vec::new(),
         }
     }
 }
@@ -92,6 +97,14 @@ impl NodeBuilder {
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
+        self
+    }
+
+    /// Puts layers of your own between the node and its store: they may watch, count, delay or cut
+    /// off, and must keep what each port promises.
+    #[must_use]
+    pub fn around_stores(mut self, wrap: impl FnOnce(Stores) -> Stores + Send + 'static) -> Self {
+        self.around_stores.push(Box::new(wrap));
         self
     }
 

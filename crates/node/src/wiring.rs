@@ -27,7 +27,11 @@ use crate::start_error::StartError;
 /// Builds everything and lets it run.
 pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartError> {
     crate::tls::install();
-    let NodeBuilder { config, tools } = builder;
+    let NodeBuilder {
+        config,
+        tools,
+        around_stores,
+    } = builder;
     let names = tools.iter().map(|(agent, tools)| {
         let names = tools.iter().map(|tool| tool.name().to_owned());
         (agent.clone(), names.collect())
@@ -39,10 +43,13 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
     let agents = agents::all(&config, tools)?;
     let auth = auth::auth(&config.api)?;
     let store = store::open(&config.store).await?;
+    let stores = around_stores
+        .into_iter()
+        .fold(store.stores(), |stores, wrap| wrap(stores));
     let node = node_id(config.node.name.as_deref())?;
     let (sessions, runtime) = Runtime::start(
         runtime_options(&config, store.guarantee().fsync),
-        store.stores(),
+        stores,
         agents,
         Arc::new(SystemClock),
         node.clone(),

@@ -16,10 +16,15 @@ use stages::Stages;
 const HELP: &str = "\
 cargo verify              build, run all tests and doc tests, name what was left out
 cargo verify test ARGS    build, run the tests that ARGS (of nextest, or of `cargo test`) select
+cargo verify matrix       build, run every cell of the crash matrix
+cargo verify matrix PART  the same of the cells whose name has this part, as printed on failure
 cargo verify lines        count lines of code and of tests in each package
 cargo verify help         this text
 
 In an environment with CI set, a left-out test is a failure unless tests/left-out-expected.txt names it.";
+
+/// Name of the test that runs the crash matrix.
+const MATRIX_TEST: &str = "no_crash_loses_repeats_or_hides_anything";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -29,8 +34,12 @@ fn main() -> ExitCode {
     };
     let root = root();
     let outcome = match command {
-        "all" if rest.is_empty() => verify(&root, &[], true),
-        "test" => verify(&root, rest, false),
+        "all" if rest.is_empty() => verify(&root, &Selection::All),
+        "test" => verify(&root, &Selection::Tests(rest)),
+        "matrix" if rest.len() <= 1 => {
+            let part = rest.first().map_or("full", String::as_str);
+            verify(&root, &Selection::Matrix(part))
+        }
         "lines" if rest.is_empty() => lines::print(&root),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
@@ -64,11 +73,21 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn verify(root: &Path, arguments: &[String], doc_tests: bool) -> Result<bool, String> {
+/// Which tests run.
+enum Selection<'a> {
+    /// All, and doc tests.
+    All,
+    /// Those that the arguments of the test runner select.
+    Tests(&'a [String]),
+    /// The crash matrix: `full`, or a part of cells' names.
+    Matrix(&'a str),
+}
+
+fn verify(root: &Path, selection: &Selection<'_>) -> Result<bool, String> {
     let mut stages = Stages::default();
     // One selection for binaries and tests: features unify once and each crate compiles once.
-    let selection = ["--workspace", "--lib", "--bins", "--tests"];
-    let built = stages.run("build", cargo(root, &["build"]).args(selection));
+    let targets = ["--workspace", "--lib", "--bins", "--tests"];
+    let built = stages.run("build", cargo(root, &["build"]).args(targets));
     if !built {
         stages.print();
         return Ok(false);
@@ -78,13 +97,21 @@ fn verify(root: &Path, arguments: &[String], doc_tests: bool) -> Result<bool, St
     let ci = env::var_os("CI").is_some();
     let mut tests = test_command(root, ci);
     tests
-        .args(selection)
-        .args(arguments)
+        .args(targets)
         .env("STEADFAST_BINARY", &binary.path)
         .env("STEADFAST_TOOLS", root.join(".tools"))
         .env("STEADFAST_LEFT_OUT", left_out.file());
+    match selection {
+        Selection::All => {}
+        Selection::Tests(arguments) => {
+            tests.args(*arguments);
+        }
+        Selection::Matrix(part) => {
+            tests.arg(MATRIX_TEST).env("STEADFAST_MATRIX", part);
+        }
+    }
     let mut passed = stages.run("tests", &mut tests);
-    if doc_tests {
+    if matches!(selection, Selection::All) {
         let mut doc = cargo(root, &["test", "--quiet", "--workspace", "--doc"]);
         passed &= stages.run("doc tests", &mut doc);
     }
