@@ -2,6 +2,7 @@
 
 mod agents;
 mod auth;
+mod metrics;
 mod providers;
 mod store;
 mod tools;
@@ -59,7 +60,12 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
     let shutdown = CancellationToken::new();
     let options = api_options(&config, auth);
     let limits = options.limits;
-    let api = Api::new(sessions.clone(), options, Vec::new(), shutdown.clone());
+    let api = Api::new(
+        sessions.clone(),
+        options,
+        metrics::sources(&store, &sessions),
+        shutdown.clone(),
+    );
     let address = listener
         .local_addr()
         .map_err(|error| StartError::setup("listener", &error))?;

@@ -175,6 +175,12 @@ impl RedbStore {
         self.engine.stats()
     }
 
+    /// The same for whoever may outlive the store: nothing once it is closed.
+    pub fn watch_stats(&self) -> impl Fn() -> Option<Stats> + Send + Sync + use<> {
+        let engine = Arc::downgrade(&self.engine);
+        move || engine.upgrade().map(|engine| engine.stats())
+    }
+
     /// Waits until the store has failed or is closed, and tells why: from then on every operation
     /// is refused, and the process should end and start anew.
     pub async fn failed(&self) -> String {

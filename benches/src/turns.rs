@@ -1,0 +1,102 @@
+//! The canonical turn over HTTP: a model call, one tool call, a second model call. All three bodies
+//! return at once, so what is measured is the price of durability and of the product itself.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use tokio::task::JoinSet;
+
+use crate::disk;
+use crate::http_node::{Binary, HttpNode};
+use crate::percentile::Times;
+use crate::process;
+
+/// A safe tool step, then text.
+pub(crate) const SCRIPT: &str =
+    r#"SCRIPT: [{"tool":"get_weather","input":{"city":"Paris"}},{"text":"done"}]"#;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    binary: Binary,
+    /// Sessions at a time, each with one turn in flight.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 128, 512])]
+    sessions: Vec<usize>,
+    /// Seconds of each measurement, after a warm-up of a fifth of that.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+}
+
+pub(crate) async fn run(options: &Options, data: &Path) -> Result<()> {
+    let sync_ms = disk::sync_times(data)?.p50_ms();
+    println!("fdatasync of 512 bytes: p50 {sync_ms:.2} ms");
+    println!(
+        "sessions  turns/s   p50 ms   p99 ms  p50/fdatasync  records/fsync  CPU s node, client"
+    );
+    let node = HttpNode::start(&options.binary, data).await?;
+    for &sessions in &options.sessions {
+        let time = Duration::from_secs(options.seconds);
+        load(&node, sessions, time / 5).await?;
+        let before = Counts::read(&node).await?;
+        let start = Instant::now();
+        let times = load(&node, sessions, time).await?;
+        let wall = start.elapsed().as_secs_f64();
+        let after = Counts::read(&node).await?;
+        println!(
+            "{sessions:>8} {:>8.0} {:>8.2} {:>8.2} {:>14.2} {:>14.2}  {:>8.2}, {:.2}",
+            times.len() as f64 / wall,
+            times.p50_ms(),
+            times.percentile_ms(99),
+            times.p50_ms() / sync_ms,
+            (after.records - before.records) / (after.fsyncs - before.fsyncs),
+            after.node_cpu_s - before.node_cpu_s,
+            after.client_cpu_s - before.client_cpu_s,
+        );
+    }
+    node.stop().await
+}
+
+struct Counts {
+    records: f64,
+    fsyncs: f64,
+    node_cpu_s: f64,
+    client_cpu_s: f64,
+}
+
+impl Counts {
+    async fn read(node: &HttpNode) -> Result<Self> {
+        Ok(Self {
+            records: node.metric("steadfast_store_records_total").await?,
+            fsyncs: node.metric("steadfast_store_fsyncs_total").await?,
+            node_cpu_s: process::cpu_seconds(node.pid)?,
+            client_cpu_s: process::cpu_seconds(std::process::id())?,
+        })
+    }
+}
+
+/// Turn after turn in each session until the time is over.
+async fn load(node: &HttpNode, sessions: usize, time: Duration) -> Result<Times> {
+    let until = Instant::now() + time;
+    let mut running = JoinSet::new();
+    let next = |session: usize| {
+        let turn = node.turn(&format!("of-{sessions}-{session}"), SCRIPT);
+        async move {
+            let start = Instant::now();
+            turn.await?;
+            anyhow::Ok((session, start.elapsed()))
+        }
+    };
+    for session in 0..sessions {
+        running.spawn(next(session));
+    }
+    let mut times = Times::default();
+    while let Some(done) = running.join_next().await {
+        let (session, time) = done?.context("a turn failed")?;
+        times.add(time);
+        if Instant::now() < until {
+            running.spawn(next(session));
+        }
+    }
+    Ok(times)
+}

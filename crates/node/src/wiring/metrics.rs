@@ -1,0 +1,84 @@
+//! What `/metrics` tells besides requests: of the store and of the sessions in memory.
+
+use std::sync::Arc;
+
+use steadfast_api::{MetricsSource, MetricsText};
+use steadfast_runtime::sessions::Sessions;
+use steadfast_store_redb::{RedbStore, Stats};
+
+/// All sources of a node.
+pub(super) fn sources(store: &RedbStore, sessions: &Sessions) -> Vec<MetricsSource> {
+    let stats = store.watch_stats();
+    let sessions = sessions.clone();
+    vec![
+        Arc::new(move |text: &mut MetricsText| {
+            if let Some(stats) = stats() {
+                write_store(text, &stats);
+            }
+        }),
+        Arc::new(move |text: &mut MetricsText| {
+            let count = sessions.in_memory() as f64;
+            let name = "steadfast_sessions_in_memory";
+            text.single(name, "gauge", "Sessions in memory", count);
+        }),
+    ]
+}
+
+/// Records a second over calls to the disk a second is how many records share one.
+fn write_store(text: &mut MetricsText, stats: &Stats) {
+    let families = [
+        (
+            "operations_total",
+            "counter",
+            "Writes answered",
+            stats.operations,
+        ),
+        (
+            "records_total",
+            "counter",
+            "Records appended",
+            stats.appends,
+        ),
+        (
+            "record_bytes_total",
+            "counter",
+            "Bytes of the records appended",
+            stats.appended_bytes,
+        ),
+        (
+            "conflicts_total",
+            "counter",
+            "Appends that lost against another",
+            stats.conflicts,
+        ),
+        (
+            "commits_total",
+            "counter",
+            "Transactions, each for all writes that waited",
+            stats.groups,
+        ),
+        (
+            "fsyncs_total",
+            "counter",
+            "Calls that had the disk keep what was written",
+            stats.fsyncs,
+        ),
+        (
+            "written_bytes_total",
+            "counter",
+            "Bytes written to the file",
+            stats.written_bytes,
+        ),
+        (
+            "file_bytes",
+            "gauge",
+            "Length of the file",
+            stats.file_bytes,
+        ),
+        ("waiting", "gauge", "Writes that wait", stats.waiting),
+    ];
+    for (name, kind, help, value) in families {
+        let name = format!("steadfast_store_{name}");
+        text.single(&name, kind, help, value as f64);
+    }
+}
