@@ -39,7 +39,8 @@ pub use rival::RIVAL;
 
 use line::Line;
 
-/// One node's faulty connection to its stores.
+/// One node's faulty connection to its stores. Dropped, it takes with it what is still under way:
+/// keep it beyond the end of its node where a write of a dead node shall still land.
 pub struct FaultLayer {
     stores: Stores,
     line: Arc<Line>,
