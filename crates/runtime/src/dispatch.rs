@@ -50,6 +50,27 @@ pub(crate) struct Finished {
     pub(crate) slots: Vec<(u16, Slot)>,
 }
 
+/// Which effects may be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Starts {
+    /// All that are wanted.
+    All,
+    /// Calls that the log says were started: left alone, they would be in doubt for no reason.
+    StartedCalls,
+    /// None.
+    Nothing,
+}
+
+impl Starts {
+    fn allows(self, effect: &Effect) -> bool {
+        match self {
+            Self::All => true,
+            Self::StartedCalls => matches!(effect, Effect::ToolCall { .. }),
+            Self::Nothing => false,
+        }
+    }
+}
+
 /// Runs the effects of one session.
 pub(crate) struct Dispatcher {
     host: Arc<Host>,
@@ -79,30 +100,16 @@ impl Dispatcher {
     }
 
     /// Starts what is missing and aborts what is no longer wanted.
-    pub(crate) fn reconcile(&mut self, journal: &Journal, may_start: bool) {
+    pub(crate) fn reconcile(&mut self, journal: &Journal, starts: Starts) {
         let wanted = outstanding(journal.decided());
         self.wants_any = !wanted.is_empty();
         self.keep_only(&wanted);
         self.hold_slots(Vec::new(), journal.decided());
-        if !may_start || !self.wants_any {
+        if starts == Starts::Nothing || !self.wants_any {
             return;
         }
-        let committed = journal.committed();
-        let starts = |effects: Vec<Effect>, state: &Arc<Session>| -> Vec<(Effect, Arc<Session>)> {
-            let wanted = effects.into_iter().filter(|effect| wanted.contains(effect));
-            wanted.map(|effect| (effect, Arc::clone(state))).collect()
-        };
-        let mut startable = if committed.seq == journal.decided_seq() {
-            starts(wanted.clone(), committed)
-        } else {
-            starts(outstanding(committed), committed)
-        };
-        if let Some(in_flight) = journal.in_flight() {
-            let mut ahead = outstanding(in_flight);
-            ahead.retain(|effect| may_run_ahead(in_flight, effect));
-            startable.extend(starts(ahead, in_flight));
-        }
-        for (effect, state) in startable {
+        let startable = startable(journal, &wanted).into_iter();
+        for (effect, state) in startable.filter(|(effect, _)| starts.allows(effect)) {
             let rests = self
                 .resting
                 .get(&effect)
@@ -223,6 +230,23 @@ impl Dispatcher {
             cancelled.cancel();
         }
     }
+}
+
+/// The effects that may start now, each with the state that asks for it.
+fn startable(journal: &Journal, wanted: &[Effect]) -> Vec<(Effect, Arc<Session>)> {
+    let committed = journal.committed();
+    let mut startable: Vec<(Effect, Arc<Session>)> = Vec::new();
+    let mut add = |effects: Vec<Effect>, state: &Arc<Session>| {
+        let wanted = effects.into_iter().filter(|effect| wanted.contains(effect));
+        startable.extend(wanted.map(|effect| (effect, Arc::clone(state))));
+    };
+    add(outstanding(committed), committed);
+    if let Some(in_flight) = journal.in_flight() {
+        let mut ahead = outstanding(in_flight);
+        ahead.retain(|effect| may_run_ahead(in_flight, effect));
+        add(ahead, in_flight);
+    }
+    startable
 }
 
 async fn run(task: Task, slot: Option<Slot>) -> Ended {

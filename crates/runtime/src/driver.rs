@@ -29,14 +29,13 @@ use std::sync::Arc;
 use steadfast_core::event::Event;
 use steadfast_core::id::{CallId, Epoch};
 use steadfast_core::input::Input;
-use steadfast_core::next_deadline;
 use steadfast_core::session::Existence;
 use steadfast_protocol::record::{Cause, Record};
 use steadfast_store::log::Tail;
 use tokio::time::Instant;
 
 use crate::directory;
-use crate::dispatch::{Dispatcher, Finished};
+use crate::dispatch::{Dispatcher, Finished, Starts};
 use crate::doors::{Knock, Seat};
 use crate::host::Host;
 use crate::journal::Journal;
@@ -242,12 +241,15 @@ impl Driver {
                 return (!asked && self.chores.is_empty()).then_some(End::NotNeeded);
             }
             Stance::Owning { epoch } => {
-                let committed = self.journal.committed().epoch == epoch;
-                self.dispatcher.reconcile(&self.journal, committed);
+                self.dispatcher
+                    .reconcile(&self.journal, self.starts(epoch, Starts::All));
             }
-            Stance::Draining { until, .. } => {
-                self.dispatcher.reconcile(&self.journal, false);
-                if Instant::now() >= until {
+            Stance::Draining { epoch, until } => {
+                if Instant::now() < until {
+                    let starts = self.starts(epoch, Starts::StartedCalls);
+                    self.dispatcher.reconcile(&self.journal, starts);
+                } else {
+                    self.dispatcher.reconcile(&self.journal, Starts::Nothing);
                     self.dispatcher.cancel_all();
                 }
             }
@@ -259,6 +261,15 @@ impl Driver {
         }
         self.set_alarm();
         None
+    }
+
+    /// A new owner starts nothing before its own take-over is committed.
+    fn starts(&self, epoch: Epoch, then: Starts) -> Starts {
+        if self.journal.committed().epoch == epoch {
+            then
+        } else {
+            Starts::Nothing
+        }
     }
 
     /// Hands the next Record to the log, if there is one and none is in flight.
@@ -280,9 +291,16 @@ impl Driver {
     fn finished(&mut self, finished: Finished) {
         let Finished {
             effect,
-            input,
+            mut input,
             slots,
         } = finished;
+        if matches!(self.stance, Stance::Draining { .. })
+            && let Some(Input::ModelReplied { triage, .. }) = &mut input
+        {
+            // Its calls are for the next owner: one that was started here and does not run would be
+            // in doubt.
+            triage.iter_mut().for_each(|triage| triage.slot = false);
+        }
         let Some(input) = input else {
             self.dispatcher.rest(effect);
             return;
@@ -346,42 +364,6 @@ impl Driver {
                 }
                 _ => {}
             }
-        }
-    }
-
-    fn alarm_rang(&mut self) {
-        let now = self.host.now();
-        let owning = matches!(self.stance, Stance::Owning { .. });
-        if owning && next_deadline(self.journal.decided()).is_some_and(|at| at <= now) {
-            let decided = self.journal.decide(&Input::TimerFired, Cause::Timer, now);
-            // Time alone must change the state then; if it ever does not, the session must not spin.
-            self.deadline_rests_until =
-                (decided.events == 0).then(|| Instant::now() + self.host.options.futile_rest);
-        }
-    }
-
-    /// Sets the alarm for whatever comes first.
-    fn set_alarm(&mut self) {
-        let mut at = self.dispatcher.rested_at();
-        let mut add =
-            |instant: Instant| at = Some(at.map_or(instant, |at: Instant| at.min(instant)));
-        match self.stance {
-            Stance::Owning { .. } => {
-                if let Some(deadline) = next_deadline(self.journal.decided()) {
-                    let at = Instant::now() + self.host.until(deadline);
-                    add(self.deadline_rests_until.map_or(at, |rest| at.max(rest)));
-                }
-                if let Some(since) = self.idle_since {
-                    add(since + self.idle_after());
-                }
-            }
-            // Once its time is over, all that runs was told to stop and ends by itself.
-            Stance::Draining { until, .. } if until > Instant::now() => add(until),
-            Stance::Draining { .. } => {}
-            Stance::Looking | Stance::Releasing => {}
-        }
-        if let Some(at) = at {
-            self.alarm.set(at);
         }
     }
 }

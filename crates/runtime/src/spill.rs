@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::Value;
 use steadfast_core::command::CommandBody;
 use steadfast_core::content::{BlobRef, CallOutput, ContentPart, ModelReply, Stored, ToolOutput};
 use steadfast_core::id::SessionKey;
@@ -17,6 +18,8 @@ use crate::host::{Host, backoff};
 
 /// What a model is shown of a large result: so many bytes of its beginning and of its end.
 const SHOWN_BYTES: usize = INLINE_BYTES_MAX / 2;
+/// Levels of JSON in a result, at most; deeper ones become text.
+const DEPTH_MAX: usize = 100;
 /// A command, at most, after its parts were moved into blobs.
 const COMMAND_BYTES_MAX: usize = INPUT_INLINE_BYTES_MAX + INLINE_BYTES_MAX;
 
@@ -103,12 +106,19 @@ impl Spill<'_> {
         {
             output.model_view = Some(Box::new(shorter));
         }
-        let Stored::Inline(whole) = &output.output else {
+        let Stored::Inline(whole) = &mut output.output else {
             return Ok(());
         };
+        flatten(whole);
+        if let Some(view) = &mut output.model_view {
+            flatten(view);
+        }
         if size(&output.output) <= INLINE_BYTES_MAX {
             return Ok(());
         }
+        let Stored::Inline(whole) = &output.output else {
+            return Ok(());
+        };
         let blob = self.put(json(whole)?).await?;
         if output.model_view.is_none() {
             output.model_view = shortened(whole, Some(blob)).map(Box::new);
@@ -209,6 +219,39 @@ fn size<T: Serialize>(value: &Stored<T>) -> usize {
 
 fn json<T: Serialize>(value: &T) -> Result<Vec<u8>, SpillError> {
     serde_json::to_vec(value).map_err(|error| SpillError::TooLarge(error.to_string()))
+}
+
+/// Makes text of JSON that is nested too deeply to be read back.
+fn flatten(output: &mut ToolOutput) {
+    let text = match output {
+        ToolOutput::Json { value } if is_deep(value, DEPTH_MAX) => value.to_string(),
+        ToolOutput::ErrorJson { value } if is_deep(value, DEPTH_MAX) => {
+            *output = ToolOutput::error(value.to_string());
+            return;
+        }
+        ToolOutput::Content { parts } => {
+            for part in parts {
+                if let ContentPart::Json { value } = part
+                    && is_deep(value, DEPTH_MAX)
+                {
+                    let text = value.to_string();
+                    *part = ContentPart::Text { text };
+                }
+            }
+            return;
+        }
+        _ => return,
+    };
+    *output = ToolOutput::text(text);
+}
+
+fn is_deep(value: &Value, levels: usize) -> bool {
+    let inner = |value: &Value| levels == 0 || is_deep(value, levels - 1);
+    match value {
+        Value::Array(values) => values.iter().any(inner),
+        Value::Object(fields) => fields.values().any(inner),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// The beginning and the end of a large output. `None`: it is not large, or holds files that the

@@ -55,6 +55,10 @@ async fn prepare(
     };
     let tool = tool(task, call)?;
     let worker = worker(tool)?;
+    let deadline = match call.state {
+        CallState::Started { deadline, .. } => deadline,
+        _ => task.host.now().plus_ms(call.triage.deadline_ms),
+    };
     let slot = match slot {
         Some(slot) => slot,
         // A call that runs again after a take-over was started without one.
@@ -63,11 +67,10 @@ async fn prepare(
             slot = Arc::clone(&tool.slots).acquire_owned() => {
                 slot.map_err(|_| not_run("the tool's pool is closed"))?
             }
+            () = tokio::time::sleep(task.host.until(deadline)) => {
+                return Err(not_run("no slot of its pool was free before its deadline"));
+            }
         },
-    };
-    let deadline = match call.state {
-        CallState::Started { deadline, .. } => deadline,
-        _ => task.host.now().plus_ms(call.triage.deadline_ms),
     };
     let job = job(task, call, attempt, deadline).await?;
     let remaining = task.host.until(deadline);

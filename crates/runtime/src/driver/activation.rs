@@ -73,6 +73,13 @@ impl Driver {
         }
         let session = self.journal.committed();
         if needs_owner(session, self.host.now()) {
+            let agent = session.profile().map(|profile| profile.agent.clone());
+            if let Some(agent) = agent
+                && self.host.agent(&agent).is_none()
+            {
+                // Its turns would fail for a slip in the configuration: they wait for its repair.
+                return Err(format!("its agent {agent} is not configured here"));
+            }
             self.own(None);
             return Ok(());
         }

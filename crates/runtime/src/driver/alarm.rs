@@ -2,7 +2,12 @@
 
 use std::pin::Pin;
 
+use steadfast_core::input::Input;
+use steadfast_core::next_deadline;
+use steadfast_protocol::record::Cause;
 use tokio::time::{Instant, Sleep};
+
+use super::{Driver, Stance};
 
 /// A timer that may ring too early and never too late: who is woken looks what is due, and sets it
 /// again. So a deadline that moves away costs nothing.
@@ -33,6 +38,45 @@ impl Alarm {
                 self.set_to = None;
             }
             _ => std::future::pending().await,
+        }
+    }
+}
+
+impl Driver {
+    /// Looks what is due.
+    pub(super) fn alarm_rang(&mut self) {
+        let now = self.host.now();
+        let owning = matches!(self.stance, Stance::Owning { .. });
+        if owning && next_deadline(self.journal.decided()).is_some_and(|at| at <= now) {
+            let decided = self.journal.decide(&Input::TimerFired, Cause::Timer, now);
+            // Time alone must change the state then; if it ever does not, the session must not spin.
+            self.deadline_rests_until =
+                (decided.events == 0).then(|| Instant::now() + self.host.options.futile_rest);
+        }
+    }
+
+    /// Sets the alarm for whatever comes first.
+    pub(super) fn set_alarm(&mut self) {
+        let mut at = self.dispatcher.rested_at();
+        let mut add =
+            |instant: Instant| at = Some(at.map_or(instant, |at: Instant| at.min(instant)));
+        match self.stance {
+            Stance::Owning { .. } => {
+                if let Some(deadline) = next_deadline(self.journal.decided()) {
+                    let at = Instant::now() + self.host.until(deadline);
+                    add(self.deadline_rests_until.map_or(at, |rest| at.max(rest)));
+                }
+                if let Some(since) = self.idle_since {
+                    add(since + self.idle_after());
+                }
+            }
+            // Once its time is over, all that runs was told to stop and ends by itself.
+            Stance::Draining { until, .. } if until > Instant::now() => add(until),
+            Stance::Draining { .. } => {}
+            Stance::Looking | Stance::Releasing => {}
+        }
+        if let Some(at) = at {
+            self.alarm.set(at);
         }
     }
 }

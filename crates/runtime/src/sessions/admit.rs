@@ -192,9 +192,11 @@ impl Sessions {
             .await
         {
             Ok(_) => {
-                // An owner here reads it before whatever is asked next.
+                // An owner here reads it before whatever is asked next; one that is too busy to be
+                // told now is told by the queue.
                 if let Some(door) = self.shared.doors.find(key) {
-                    let _ = door.knock(Knock::Mail).await;
+                    let told = door.knock(Knock::Mail);
+                    let _ = tokio::time::timeout(host.options.admission_patience, told).await;
                 }
                 Ok(Admission::Accepted)
             }

@@ -94,6 +94,45 @@ async fn a_drain_ends_calls_that_go_on_for_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_asked_for_during_a_drain_runs_at_the_next_owner() {
+    let world = World::new();
+    let node = world.start().await;
+    let key = key("s");
+    let text = script(json!([{ "hang": 5, "tool": "charge", "input": {} }, { "text": "done" }]));
+    node.send(&key, "m1", &text).await;
+    sleep(Duration::from_secs(1)).await;
+    node.sessions.drain().await;
+    node.crash().await;
+    assert_eq!(world.ledger.lines(), [""; 0]);
+    let next = world.start().await;
+    assert_eq!(next.end_of(&key, "m1").await, End::Completed);
+    assert_eq!(world.ledger.lines(), ["charge"]);
+    insta::assert_snapshot!(world.story(&key).await, @"activated session_created turn_queued command_settled turn_started step_started | model_replied | released | activated | call_started | call_settled step_started | model_replied turn_ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_waits_for_its_agent_to_be_configured_again() {
+    let mut world = World::new();
+    let node = world.start().await;
+    let key = key("s");
+    node.send(
+        &key,
+        "m1",
+        &script(json!([{ "hang": 5 }, { "text": "done" }])),
+    )
+    .await;
+    node.crash().await;
+    let agents = std::mem::take(&mut world.agents);
+    let without = world.start().await;
+    sleep(Duration::from_secs(120)).await;
+    assert_eq!(without.sessions.in_memory(), 0);
+    without.crash().await;
+    world.agents = agents;
+    let next = world.start().await;
+    assert_eq!(next.end_of(&key, "m1").await, End::Completed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_session_leaves_its_numbers_only() {
     let world = World::new();
     let node = world.start().await;
