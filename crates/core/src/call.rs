@@ -25,6 +25,9 @@ pub struct Call {
     /// Reason of a person's yes, for the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_reason: Option<String>,
+    /// An earlier attempt gave no outcome, so the call may have taken effect.
+    #[serde(default)]
+    pub may_have_acted: bool,
     /// Since when it stands where it stands.
     pub since: Timestamp,
     /// Where it stands.

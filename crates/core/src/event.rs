@@ -199,6 +199,9 @@ pub enum Event {
         attempt: u32,
         /// Why.
         detail: String,
+        /// It gave no outcome, so it may have taken effect.
+        #[serde(default)]
+        may_have_acted: bool,
         /// When the next attempt starts.
         retry_at: Timestamp,
     },

@@ -1,10 +1,12 @@
-//! `steadfast-sim explore [--scope NAME] [--seconds N]`: searches a small world as deep as asked.
+//! `steadfast-sim explore [--scope NAME] [--seconds N]` searches a small world as deep as asked;
+//! `steadfast-sim simulate --seed N` replays a seed, `--seeds N` runs many.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use steadfast_sim::explore::{Bounds, explore, scope};
+use steadfast_sim::simulate::{Setup, simulate};
 
 /// Finds bugs in the session state machine and in the driver.
 #[derive(Parser)]
@@ -27,14 +29,83 @@ enum Command {
         #[arg(long, default_value_t = 10_000_000)]
         states: usize,
     },
+    /// Run the real runtime on seeds.
+    Simulate {
+        /// Only this seed, with all that happened.
+        #[arg(long)]
+        seed: Option<u64>,
+        /// The first of many seeds.
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+        /// How many seeds.
+        #[arg(long, default_value_t = 1_000)]
+        seeds: u64,
+    },
 }
 
 fn main() -> ExitCode {
-    let Command::Explore {
-        scope: wanted,
-        seconds,
-        states,
-    } = Arguments::parse().command;
+    match Arguments::parse().command {
+        Command::Explore {
+            scope,
+            seconds,
+            states,
+        } => search(scope, seconds, states),
+        Command::Simulate {
+            seed: Some(seed), ..
+        } => replay(seed),
+        Command::Simulate {
+            seed: None,
+            from,
+            seeds,
+        } => run_many(from, seeds),
+    }
+}
+
+fn replay(seed: u64) -> ExitCode {
+    // The runtime's own log beside the trace, when `RUST_LOG` asks for it.
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .without_time()
+        .init();
+    let report = simulate(seed, &Setup::default());
+    for line in &report.trace {
+        println!("{line}");
+    }
+    println!(
+        "{} records, {} crashes, broken: {:#?}",
+        report.records, report.crashes, report.broken
+    );
+    if report.broken.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn run_many(from: u64, seeds: u64) -> ExitCode {
+    let started = Instant::now();
+    let (mut failed, mut records, mut crashes) = (0_u64, 0, 0);
+    for seed in from..from.saturating_add(seeds) {
+        let report = simulate(seed, &Setup::default());
+        records += report.records;
+        crashes += report.crashes;
+        if let Some(how) = report.broken.first() {
+            failed += 1;
+            println!("seed {seed}: {how}");
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "{seeds} seeds, {records} records, {crashes} crashes, {failed} failed, {seconds:.0} s"
+    );
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn search(wanted: Option<String>, seconds: u64, states: usize) -> ExitCode {
     let bounds = Bounds {
         states_max: states,
         time_max: Duration::from_secs(seconds),

@@ -28,16 +28,7 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
             call,
             attempt,
             deadline,
-        } => {
-            to(
-                session,
-                *call,
-                CallState::Started {
-                    attempt: *attempt,
-                    deadline: *deadline,
-                },
-            );
-        }
+        } => started(session, *call, *attempt, *deadline),
         Event::JobQueued { call, attempt } => {
             let deadline = deadline(session, *call).unwrap_or(session.at);
             to(
@@ -57,10 +48,14 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
         Event::CallRetryScheduled {
             call,
             attempt,
+            may_have_acted,
             retry_at,
             ..
         } => {
             retry_scheduled(session, *call, *attempt, *retry_at);
+            with(session, *call, |call| {
+                call.may_have_acted |= *may_have_acted
+            });
         }
         Event::CheckRequested { call, attempt } => {
             to(session, *call, CallState::Checking { attempt: *attempt });
@@ -92,6 +87,24 @@ fn deadline(session: &Session, id: CallId) -> Option<Timestamp> {
         | CallState::InDoubt
         | CallState::Settled { .. } => None,
     }
+}
+
+fn started(session: &mut Session, id: CallId, attempt: u32, deadline: Timestamp) {
+    with(session, id, |call| match call.state {
+        // The attempt before died with its owner.
+        CallState::Started { .. } => call.may_have_acted = true,
+        // Its check said that it did nothing, and never will.
+        CallState::Checking { .. } => call.may_have_acted = false,
+        CallState::Proposed
+        | CallState::AwaitingApproval { .. }
+        | CallState::AwaitingSlot
+        | CallState::AwaitingClient
+        | CallState::Queued { .. }
+        | CallState::Backoff { .. }
+        | CallState::InDoubt
+        | CallState::Settled { .. } => {}
+    });
+    to(session, id, CallState::Started { attempt, deadline });
 }
 
 fn retry_scheduled(session: &mut Session, id: CallId, attempt: u32, retry_at: Timestamp) {

@@ -106,6 +106,7 @@ fn open_call(id: CallId, recorded: &RecordedCall, at: crate::id::Timestamp) -> C
         input: Arc::new(recorded.input.clone()),
         triage: recorded.triage.clone(),
         approval_reason: None,
+        may_have_acted: false,
         since: at,
         state,
     }

@@ -102,16 +102,12 @@ fn recover(draft: &mut Draft, call: &Call, today: Option<RuleToday>, held: bool)
     }
     let rule = call.triage.rule.max(today.rule);
     match (&call.state, call.triage.place, rule) {
+        // The attempt that a hold keeps back has not run yet.
         (
             CallState::Started { attempt, .. },
             Place::Local,
             ReplayRule::Safe | ReplayRule::Keyed,
-        ) => {
-            // The attempt that a hold keeps back has not run yet.
-            if !held {
-                restart(draft, call.id, attempt + 1, call.triage.deadline_ms);
-            }
-        }
+        ) if !held => restart(draft, call.id, attempt + 1, call.triage.deadline_ms),
         (CallState::Started { attempt, .. }, Place::Local, ReplayRule::Never) => {
             let has_check = call.triage.has_check && today.has_check;
             calls::ask_or_doubt(draft, call.id, *attempt, has_check);

@@ -75,10 +75,25 @@ fn did_nothing(
     detail: &str,
     retry_after_ms: Option<u64>,
 ) {
-    if !retry(draft, call, attempt, detail, retry_after_ms) {
-        let detail = texts::cut(detail, DETAIL_BYTES_MAX);
-        calls::settle(draft, call.id, Settlement::Unreachable, &detail);
+    let again = Again {
+        may_have_acted: false,
+        retry_after_ms,
+    };
+    if retry(draft, call, attempt, detail, again) {
+        return;
     }
+    // This attempt did nothing, but an earlier one may have.
+    let settlement = if call.may_have_acted {
+        Settlement::Unknown
+    } else {
+        Settlement::Unreachable
+    };
+    calls::settle(
+        draft,
+        call.id,
+        settlement,
+        &texts::cut(detail, DETAIL_BYTES_MAX),
+    );
 }
 
 fn unknown(draft: &mut Draft, call: &Call, attempt: u32, detail: &str) {
@@ -87,7 +102,11 @@ fn unknown(draft: &mut Draft, call: &Call, attempt: u32, detail: &str) {
             calls::ask_or_doubt(draft, call.id, attempt, call.triage.has_check);
         }
         ReplayRule::Safe | ReplayRule::Keyed => {
-            if !retry(draft, call, attempt, detail, None) {
+            let again = Again {
+                may_have_acted: true,
+                retry_after_ms: None,
+            };
+            if !retry(draft, call, attempt, detail, again) {
                 let detail = texts::cut(detail, DETAIL_BYTES_MAX);
                 calls::settle(draft, call.id, Settlement::Unknown, &detail);
             }
@@ -95,14 +114,14 @@ fn unknown(draft: &mut Draft, call: &Call, attempt: u32, detail: &str) {
     }
 }
 
-/// Schedules another attempt of a call that may be repeated, within its attempts and deadline.
-fn retry(
-    draft: &mut Draft,
-    call: &Call,
-    attempt: u32,
-    detail: &str,
+/// How another attempt comes about.
+struct Again {
+    may_have_acted: bool,
     retry_after_ms: Option<u64>,
-) -> bool {
+}
+
+/// Schedules another attempt of a call that may be repeated, within its attempts and deadline.
+fn retry(draft: &mut Draft, call: &Call, attempt: u32, detail: &str, again: Again) -> bool {
     let deadline = match call.state {
         CallState::Started { deadline, .. } | CallState::Queued { deadline, .. } => deadline,
         _ => return false,
@@ -113,7 +132,9 @@ fn retry(
         CALL_BACKOFF_MS,
         attempt,
     );
-    let retry_at = draft.now.plus_ms(own.max(retry_after_ms.unwrap_or(0)));
+    let retry_at = draft
+        .now
+        .plus_ms(own.max(again.retry_after_ms.unwrap_or(0)));
     let repeatable = matches!(call.triage.rule, ReplayRule::Safe | ReplayRule::Keyed);
     if !repeatable || attempt >= call.triage.attempts_max || retry_at >= deadline {
         return false;
@@ -123,6 +144,7 @@ fn retry(
         call: call.id,
         attempt,
         detail,
+        may_have_acted: again.may_have_acted,
         retry_at,
     });
     true

@@ -1,5 +1,6 @@
 //! One session under test, with a clock that only moves when told.
 
+use crate::print::{line, shown, verdict};
 use expect_test::Expect;
 use serde_json::Value;
 use steadfast_core::command::{
@@ -7,7 +8,6 @@ use steadfast_core::command::{
 };
 use steadfast_core::content::*;
 use steadfast_core::effect::Effect;
-use steadfast_core::event::{Event, Verdict};
 use steadfast_core::id::*;
 use steadfast_core::input::*;
 use steadfast_core::session::Session;
@@ -332,6 +332,15 @@ impl World {
     }
 }
 
+/// A session whose turn has just asked for these tools.
+pub(crate) fn with_calls(tools: &[&str]) -> World {
+    let mut world = World::new();
+    world.say("m1");
+    world.reply(tools);
+    world.skip();
+    world
+}
+
 pub(crate) fn submit(text: &str, options: MessageOptions) -> CommandBody {
     let content = vec![Stored::Inline(ContentPart::Text {
         text: text.to_owned(),
@@ -379,60 +388,4 @@ pub(crate) fn model_reply(tools: &[&str]) -> (ModelReply, Vec<CallTriage>) {
         },
     };
     (reply, tools.iter().map(|tool| triage(tool)).collect())
-}
-
-fn shown(output: &CallOutput) -> String {
-    match &output.output {
-        Stored::Inline(output) => serde_json::to_string(output).unwrap(),
-        Stored::Blob(blob) => format!("blob of {}", blob.size_bytes),
-    }
-}
-
-fn verdict(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Accepted { turn } => format!("accepted as turn {turn}"),
-        Verdict::Done => "done".into(),
-        Verdict::Rejected { reason } => format!("rejected: {}", reason.code()),
-    }
-}
-
-/// An event without what would only make the line long.
-fn line(event: &Event) -> String {
-    const LONG: [&str; 12] = [
-        "policy",
-        "triage",
-        "content",
-        "options",
-        "parts",
-        "usage",
-        "wire",
-        "model",
-        "digest",
-        "input_digest",
-        "deadline",
-        "new",
-    ];
-    let Value::Object(fields) = serde_json::to_value(event).unwrap() else {
-        unreachable!()
-    };
-    let name = fields["type"].as_str().unwrap().to_owned();
-    let short = |(key, value): (&String, &Value)| {
-        let value = match (key.as_str(), value) {
-            ("calls", Value::Array(calls)) => {
-                let tools: Vec<_> = calls
-                    .iter()
-                    .map(|call| call["tool"].as_str().unwrap())
-                    .collect();
-                tools.join("+")
-            }
-            ("output", output) => output["output"]["inline"]["type"].to_string(),
-            (_, Value::String(text)) => text.clone(),
-            (_, value) => value.to_string(),
-        };
-        format!(" {key}={}", value.replace('"', ""))
-    };
-    let kept = fields
-        .iter()
-        .filter(|(key, _)| *key != "type" && !LONG.contains(&key.as_str()));
-    name + &kept.map(short).collect::<String>()
 }

@@ -139,6 +139,10 @@ fn not_run(detail: &str) -> CallOutcome {
 /// Runs the tool. At its deadline, or when it is no longer wanted, it is asked to stop and has a
 /// grace to answer; then it is dropped, and nobody knows what it did.
 async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
+    // Between the commit and here its end may have been decided: then it does not begin.
+    if task.cancelled.is_cancelled() {
+        return not_run("it was cancelled before it began");
+    }
     let (progress, mut preliminary) = mpsc::channel(PROGRESS_MAX);
     let stop_token = task.cancelled.child_token();
     let io = ToolIo {

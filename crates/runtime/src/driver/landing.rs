@@ -198,11 +198,17 @@ impl Try {
         }
     }
 
-    /// A conflict after an unknown outcome: is it our own Record that stands there?
+    /// A conflict after an unknown outcome: is it our own Record that stands there, or that is on
+    /// its way there?
     async fn settle(&self) -> Outcome {
         match self.host.stores.log.tail(&self.key).await {
             Ok(info) => match info.last {
                 Some(last) if last.hash == self.append.hash => Outcome::Landed(info.tail),
+                // Nothing came between: an earlier try is still under way and is in its own way.
+                _ if info.tail == self.expected => Outcome::Again {
+                    in_doubt: true,
+                    detail: "an earlier try is under way".into(),
+                },
                 Some(_) | None => Outcome::Lost,
             },
             Err(error) => Outcome::Again {

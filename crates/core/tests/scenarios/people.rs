@@ -1,0 +1,122 @@
+//! Calls that wait for people: approvals, client-side results, doubts.
+
+use expect_test::expect;
+use steadfast_core::command::{CommandBody, Settler};
+
+use crate::world::with_calls;
+
+#[test]
+fn a_call_in_doubt_can_wait_for_an_operator() {
+    let mut world = with_calls(&["wait"]);
+    let call = world.call("wait");
+    world.activate();
+    world.say("m2");
+    world.settle("r1", call, Settler::Client);
+    world.settle("r2", call, Settler::Operator);
+    world.settle("r3", call, Settler::Operator);
+    world.check(expect![[r#"
+        9 activated epoch=2 node=n
+        10 turn_crashed in_row=1 in_turn=1 turn=3
+        11 call_doubted call=1-7-0
+        12 turn_queued message=m2
+        13 command_settled command=m2 verdict={turn:12,type:accepted}
+        => accepted as turn 12
+        => rejected: call_not_waiting
+        14 call_settled call=1-7-0 output=text settlement=done
+        15 command_settled command=r2 verdict={type:done}
+        16 step_started step=2 turn=3
+        => done
+        => rejected: call_not_waiting
+        running: [model-call 2/3/2/1]
+    "#]]);
+}
+
+#[test]
+fn a_cancelled_call_in_doubt_can_be_resolved_by_an_operator() {
+    let mut world = with_calls(&["wait"]);
+    let call = world.call("wait");
+    world.command("c1", CommandBody::Cancel { turn: None });
+    world.settle("r1", call, Settler::Operator);
+    world.check(expect![[r#"
+        9 call_settled call=1-7-0 output=error_text settlement=in_doubt
+        10 turn_ended outcome={type:cancelled} turn=3
+        11 command_settled command=c1 verdict={type:done}
+        => done
+        12 call_resolved call=1-7-0 output=text
+        13 command_settled command=r1 verdict={type:done}
+        => done
+        running: []
+    "#]]);
+}
+
+#[test]
+fn an_approval_is_decided_once() {
+    let mut world = with_calls(&["ask"]);
+    let call = world.call("ask");
+    world.decide_approval("a1", call, true);
+    world.decide_approval("a1", call, true);
+    world.decide_approval("a2", call, true);
+    world.decide_approval("a3", call, false);
+    world.done("ask");
+    world.decide_approval("a4", call, true);
+    world.check(expect![[r#"
+        9 approval_decided approval=approval-1-7-0 approved=true reason=because
+        10 command_settled command=a1 verdict={type:done}
+        11 call_started attempt=1 call=1-7-0
+        => done
+        => done (repeated)
+        12 command_settled command=a2 verdict={type:done}
+        => done
+        => rejected: approval_decided
+        13 call_settled call=1-7-0 output=text settlement=done
+        14 step_started step=2 turn=3
+        15 command_settled command=a4 verdict={type:done}
+        => done
+        running: [model-call 1/3/2/1]
+    "#]]);
+}
+
+#[test]
+fn a_denied_call_does_not_run_and_its_reason_reaches_the_model() {
+    let mut world = with_calls(&["ask", "safe"]);
+    let call = world.call("ask");
+    world.decide_approval("a1", call, false);
+    world.done("safe");
+    world.check_transcript(expect![[r#"
+        user m1
+        reply ["ask", "safe"]
+        results
+          ask Denied: {"type":"execution_denied","reason":"the user denied this call: because"}
+          safe Done: {"type":"text","text":"done"}
+    "#]]);
+}
+
+#[test]
+fn an_approval_expires_as_denied() {
+    let mut world = with_calls(&["ask_soon"]);
+    let call = world.call("ask_soon");
+    world.tick();
+    world.decide_approval("a1", call, true);
+    world.check(expect![[r#"
+        9 call_settled call=1-7-0 output=execution_denied settlement=expired
+        10 step_started step=2 turn=3
+        => rejected: approval_decided
+        running: [model-call 1/3/2/1]
+    "#]]);
+}
+
+#[test]
+fn a_client_call_is_settled_by_its_client_once() {
+    let mut world = with_calls(&["client"]);
+    let call = world.call("client");
+    world.settle("r1", call, Settler::Client);
+    world.settle("r2", call, Settler::Client);
+    world.check(expect![[r#"
+        8 call_settled call=1-7-0 output=text settlement=done
+        9 command_settled command=r1 verdict={type:done}
+        10 step_started step=2 turn=3
+        => done
+        => rejected: call_not_waiting
+        running: [model-call 1/3/2/1]
+    "#]]);
+}

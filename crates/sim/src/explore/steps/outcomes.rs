@@ -1,0 +1,217 @@
+//! How effects end.
+
+use steadfast_core::content::{Finish, ModelReply, ReplyPart, Stored, ToolOutput, Usage};
+use steadfast_core::effect::Effect;
+use steadfast_core::id::CallId;
+use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
+
+use super::{Next, add, answer, feed, take_effect};
+use crate::explore::scope::{Scope, proposed, triage};
+use crate::explore::world::World;
+
+pub(super) fn outcomes(
+    world: &World,
+    scope: &Scope,
+    index: usize,
+    (effect, happened): (Effect, bool),
+    next: &mut Next,
+) {
+    match effect {
+        Effect::ModelCall { step, .. } => model(world, scope, index, effect, step, next),
+        Effect::ToolCall { call, attempt } => tool(world, index, (call, attempt), happened, next),
+        Effect::Check { call, attempt } => check(world, index, call, attempt, next),
+        Effect::SlotReservation { call } => {
+            add(next, world, format!("slot for {call}"), |world| {
+                feed(world, index, &Input::SlotReady { call });
+            });
+        }
+        Effect::Job { call, attempt } => {
+            add(next, world, format!("job {call} queued"), |world| {
+                world.outside.jobs.insert((call, attempt));
+                feed(world, index, &Input::JobQueued { call, attempt });
+            });
+        }
+        Effect::Notice { number } => {
+            add(next, world, format!("notice {number} delivered"), |world| {
+                cancel_job(world, index, number);
+                feed(world, index, &Input::NoticeDelivered { notice: number });
+            });
+        }
+        Effect::Compaction { .. } => {}
+    }
+}
+
+/// A cancelled `never` job is claimed by the canceller, so that no worker can run it.
+fn cancel_job(world: &mut World, index: usize, number: u64) {
+    use steadfast_core::event::Notice;
+    let owner = world.owners[index].as_ref();
+    let notice = owner
+        .and_then(|owner| owner.decided.outbox.get(&number))
+        .cloned();
+    if let Some(Notice::CancelJob { call, .. }) = notice {
+        world.outside.claims.insert(call);
+    }
+}
+
+fn model(world: &World, scope: &Scope, index: usize, effect: Effect, step: u32, next: &mut Next) {
+    let none = vec![Vec::new()];
+    let replies = if step == 1 { &scope.replies } else { &none };
+    for tools in replies {
+        add(
+            next,
+            world,
+            format!("model of {index} asks for {tools:?}"),
+            |world| {
+                let triage = tools.iter().map(|tool| triage(tool)).collect();
+                let reply = reply(tools);
+                feed(
+                    world,
+                    index,
+                    &Input::ModelReplied {
+                        effect,
+                        reply,
+                        triage,
+                    },
+                );
+            },
+        );
+    }
+    if world.budget.model_failures > 0 {
+        add(next, world, format!("model of {index} fails"), |world| {
+            world.budget.model_failures -= 1;
+            let class = FailureClass::Retryable {
+                retry_after_ms: None,
+            };
+            let (code, message) = ("overloaded".to_owned(), "overloaded".to_owned());
+            let failure = ModelFailure {
+                class,
+                code,
+                message,
+            };
+            feed(world, index, &Input::ModelFailed { effect, failure });
+        });
+    }
+}
+
+fn reply(tools: &[&str]) -> ModelReply {
+    let text = ReplyPart::Text {
+        text: "hello".into(),
+        native: None,
+    };
+    let calls: Vec<_> = tools
+        .iter()
+        .enumerate()
+        .map(|(index, tool)| proposed(tool, index))
+        .collect();
+    let places = (0_u16..).zip(&calls).map(|(index, _)| ReplyPart::Call {
+        index,
+        native: None,
+    });
+    ModelReply {
+        wire: "scripted".into(),
+        model: "m".into(),
+        parts: std::iter::once(text)
+            .chain(places)
+            .map(Stored::Inline)
+            .collect(),
+        finish: if calls.is_empty() {
+            Finish::Stop
+        } else {
+            Finish::ToolCalls
+        },
+        calls,
+        usage: Usage::default(),
+    }
+}
+
+fn tool(
+    world: &World,
+    index: usize,
+    (call, attempt): (CallId, u32),
+    happened: bool,
+    next: &mut Next,
+) {
+    if !happened {
+        add(next, world, format!("{call} of {index} acts"), |world| {
+            let epoch = world.owners[index]
+                .as_ref()
+                .map_or(0, |owner| owner.decided.epoch.0);
+            let acted = take_effect(world, call, epoch);
+            if let Some(owner) = world.owners[index].as_mut() {
+                let effect = Effect::ToolCall { call, attempt };
+                if acted {
+                    owner.running.insert(effect, true);
+                } else {
+                    owner.running.remove(&effect);
+                }
+            }
+        });
+        return;
+    }
+    add(next, world, format!("{call} of {index} answers"), |world| {
+        feed(world, index, &answer(call, attempt));
+    });
+    if world.budget.unknowns > 0 {
+        add(
+            next,
+            world,
+            format!("{call} of {index} gives no outcome"),
+            |world| {
+                world.budget.unknowns -= 1;
+                let outcome = CallOutcome::Unknown {
+                    detail: "timeout".into(),
+                };
+                feed(
+                    world,
+                    index,
+                    &Input::CallFinished {
+                        call,
+                        attempt,
+                        outcome,
+                    },
+                );
+            },
+        );
+    }
+}
+
+fn check(world: &World, index: usize, call: CallId, attempt: u32, next: &mut Next) {
+    let done = world.outside.effects.contains_key(&call);
+    add(next, world, format!("check of {call} answers"), |world| {
+        let answer = if done {
+            CheckAnswer::Done(ToolOutput::text("done").into())
+        } else {
+            let epoch = world.owners[index]
+                .as_ref()
+                .map_or(0, |owner| owner.decided.epoch.0);
+            world.outside.refused_below.insert(call, epoch);
+            CheckAnswer::NotDone
+        };
+        feed(
+            world,
+            index,
+            &Input::CheckAnswered {
+                call,
+                attempt,
+                answer,
+            },
+        );
+    });
+    add(
+        next,
+        world,
+        format!("check of {call} cannot tell"),
+        |world| {
+            let answer = CheckAnswer::Unknown;
+            feed(
+                world,
+                index,
+                &Input::CheckAnswered {
+                    call,
+                    attempt,
+                    answer,
+                },
+            );
+        },
+    );
+}

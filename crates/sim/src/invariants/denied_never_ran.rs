@@ -1,0 +1,61 @@
+//! What is told as «did not run» did not run.
+
+use std::collections::BTreeSet;
+
+use steadfast_core::event::{Event, Settlement};
+use steadfast_core::id::CallId;
+
+use super::{Invariant, Seen};
+
+#[derive(Default)]
+pub(super) struct DeniedNeverRan {
+    acted: BTreeSet<CallId>,
+    denied: BTreeSet<CallId>,
+}
+
+impl Invariant for DeniedNeverRan {
+    fn name(&self) -> &'static str {
+        "what was denied did not run"
+    }
+
+    fn observe(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        match seen {
+            Seen::ToolActed { call, .. } => {
+                self.acted.insert(*call);
+                if self.denied.contains(call) {
+                    return Err(format!(
+                        "{call} acted after it was told that it did not run"
+                    ));
+                }
+            }
+            Seen::Event {
+                event:
+                    Event::CallSettled {
+                        call, settlement, ..
+                    },
+                ..
+            } if did_not_run(*settlement) => {
+                self.denied.insert(*call);
+                if self.acted.contains(call) {
+                    return Err(format!("{call} acted and is told as {settlement:?}"));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn did_not_run(settlement: Settlement) -> bool {
+    match settlement {
+        Settlement::Refused
+        | Settlement::Denied
+        | Settlement::Expired
+        | Settlement::Superseded
+        | Settlement::Unreachable
+        | Settlement::ToolGone => true,
+        Settlement::Done | Settlement::Cancelled | Settlement::Unknown | Settlement::InDoubt => {
+            false
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The real runtime on paused time, over a store in memory with faults, with clients, models and
+//! tools that misbehave: all drawn from one seed.
+//!
+//! ```text
+//!   clients --admit--> Runtime (real) --> faults --> witness --> memory
+//!                        |    |                         |
+//!                  tools, model (simulated)             +--> invariants, on each committed Record
+//! ```
+//!
+//! A run has a rough phase, in which the process is killed and the store fails, and a calm one, in
+//! which everything must settle. Two runs of a seed are equal to the byte.
+
+mod client;
+mod follower;
+mod model;
+mod node;
+mod setup;
+mod tool;
+mod witness;
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use steadfast_core::id::Timestamp;
+use steadfast_store::clock::TokioClock;
+use steadfast_store::memory;
+
+pub use setup::{Mistake, Setup};
+use world::World;
+
+/// What a run found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Promises that were broken, in order.
+    pub broken: Vec<String>,
+    /// All that happened, one line each.
+    pub trace: Vec<String>,
+    /// Records that were committed.
+    pub records: u64,
+    /// Crashes of the node.
+    pub crashes: u64,
+}
+
+/// Runs one seed.
+pub fn simulate(seed: u64, setup: &Setup) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(run(seed, setup)),
+        Err(error) => Report {
+            seed,
+            broken: vec![format!("no runtime: {error}")],
+            trace: Vec::new(),
+            records: 0,
+            crashes: 0,
+        },
+    }
+}
+
+/// Everything must have settled this long after the faults stop. Longer than the longest backoff,
+/// hold and approval, many times over.
+const CALM: Duration = Duration::from_secs(6 * 3_600);
+
+async fn run(seed: u64, setup: &Setup) -> Report {
+    let start = Timestamp(1_800_000_000_000);
+    let clock = TokioClock::starting_at(start);
+    let stores = memory::stores(Arc::new(clock));
+    let world = World::new(seed, setup.clone(), clock);
+    let stores = witness::watch(stores, &world);
+    let mut node = node::Node::new(&world, stores);
+    node.start().await;
+    let clients = client::start_all(&world);
+    node.live_roughly().await;
+    world.calm();
+    node.calm().await;
+    let finished = tokio::time::timeout(CALM, client::finish(&world, clients)).await;
+    if finished.is_err() {
+        world.broken("clients", "the clients did not come to an end");
+    }
+    node.settle(CALM).await;
+    world.settled();
+    node.stop().await;
+    world.report(seed)
+}

@@ -1,0 +1,80 @@
+//! What a run is made of.
+
+use steadfast_core::input::Durability;
+use steadfast_runtime::Options;
+
+/// The size and the roughness of a run.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Sessions, each with its own client.
+    pub sessions: u64,
+    /// What each client does before it only waits for the end.
+    pub actions: u64,
+    /// Which effects may run ahead; `None`: drawn.
+    pub durability: Option<Durability>,
+    /// The store fails now and then.
+    pub faults: bool,
+    /// The process is killed up to so often.
+    pub crashes_max: u64,
+    /// A bug that is put back.
+    pub mistake: Option<Mistake>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            sessions: 2,
+            actions: 8,
+            durability: None,
+            faults: true,
+            crashes_max: 3,
+            mistake: None,
+        }
+    }
+}
+
+/// A bug of what surrounds the core, put back to prove that a run would find it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mistake {
+    /// The log takes an append whatever stands at its tail.
+    AppendWithoutFence,
+    /// A Record may have any size.
+    RecordWithoutSizeCap,
+    /// The log acknowledges a Record that it does not keep.
+    AckWithoutRecord,
+    /// The mailbox forgets a letter that it acknowledged.
+    LostMail,
+    /// Reads of the log are in another order than its Records.
+    ReadOutOfOrder,
+    /// The index of owned sessions forgets its entries, so that no sweep finds them.
+    IndexForgets,
+    /// Timers never fire.
+    TimersAsleep,
+    /// The runtime is told that an outcome which was lost was a failure.
+    UnknownToldAsFailed,
+}
+
+impl Mistake {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::AppendWithoutFence,
+        Self::RecordWithoutSizeCap,
+        Self::AckWithoutRecord,
+        Self::LostMail,
+        Self::ReadOutOfOrder,
+        Self::IndexForgets,
+        Self::TimersAsleep,
+        Self::UnknownToldAsFailed,
+    ];
+}
+
+/// Limits that make much happen in little time.
+pub(super) fn options() -> Options {
+    Options {
+        idle_after: std::time::Duration::from_secs(2),
+        sweep_every: std::time::Duration::from_secs(5),
+        snapshot_records: 6,
+        snapshot_at_release_records_min: 2,
+        ..Options::default()
+    }
+}

@@ -1,0 +1,351 @@
+//! What the parts of a run share: the seed's random numbers, the watch over each session, what the
+//! outside remembers. Everything runs on one thread, so the lock is never waited for.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use steadfast_core::apply;
+use steadfast_core::event::Event;
+use steadfast_core::id::{CallId, Seq, SessionId, SessionKey, TenantId};
+use steadfast_core::session::Session;
+use steadfast_protocol::record::{self, RecordHash};
+use steadfast_runtime::sessions::Sessions;
+use steadfast_store::clock::TokioClock;
+use tokio::sync::Notify;
+
+use super::Report;
+use super::setup::Setup;
+use crate::invariants::{Seen, Watch};
+
+/// Shared by all parts of a run.
+#[derive(Clone)]
+pub(super) struct World {
+    pub(super) setup: Arc<Setup>,
+    pub(super) clock: TokioClock,
+    state: Arc<Mutex<State>>,
+    /// Told when a node is up. Wakes in the order of waiting, which a watch channel does not.
+    node_up: Arc<Notify>,
+}
+
+struct State {
+    /// The living node's sessions; `None` while it is down.
+    node: Option<Sessions>,
+    rng: SmallRng,
+    calm: bool,
+    trace: Vec<String>,
+    broken: Vec<String>,
+    records: u64,
+    crashes: u64,
+    watched: BTreeMap<SessionKey, Watched>,
+}
+
+/// One session as the outside sees it.
+struct Watched {
+    log: Session,
+    last_record: RecordHash,
+    /// Facts of Records that some owner has sent.
+    begun: Vec<Event>,
+    watch: Watch,
+    /// How often each call acted.
+    acted: BTreeMap<CallId, u32>,
+    /// A check said «not done»: attempts of lower epochs are refused from then on.
+    refused_below: BTreeMap<CallId, u64>,
+    /// Numbers of the events that removed the session.
+    deletions: Vec<Seq>,
+}
+
+impl Watched {
+    fn new(key: &SessionKey) -> Self {
+        Self {
+            log: Session::new(key.clone()),
+            last_record: RecordHash::default(),
+            begun: Vec::new(),
+            watch: Watch::new(),
+            acted: BTreeMap::new(),
+            refused_below: BTreeMap::new(),
+            deletions: Vec::new(),
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new(seed: u64, setup: Setup, clock: TokioClock) -> Self {
+        let state = State {
+            node: None,
+            rng: SmallRng::seed_from_u64(seed),
+            calm: false,
+            trace: Vec::new(),
+            broken: Vec::new(),
+            records: 0,
+            crashes: 0,
+            watched: BTreeMap::new(),
+        };
+        Self {
+            setup: Arc::new(setup),
+            clock,
+            state: Arc::new(Mutex::new(state)),
+            node_up: Arc::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session of client `number`.
+    pub(super) fn key(number: u64) -> SessionKey {
+        let plain = |text: String| SessionId::new(text);
+        SessionKey {
+            tenant: TenantId::new("t").unwrap_or_else(|_| unreachable!("a literal")),
+            session: plain(format!("s{number}")).unwrap_or_else(|_| unreachable!("plain")),
+        }
+    }
+
+    // ---- random numbers
+
+    /// A number below `below`.
+    pub(super) fn draw(&self, below: u64) -> u64 {
+        self.lock().rng.random_range(0..below)
+    }
+
+    /// True so many times in a hundred.
+    pub(super) fn chance(&self, percent: u64) -> bool {
+        self.draw(100) < percent
+    }
+
+    /// A generator of its own, seeded from this one.
+    pub(super) fn fork_rng(&self) -> SmallRng {
+        let seed = self.lock().rng.random();
+        SmallRng::seed_from_u64(seed)
+    }
+
+    /// Mostly short, sometimes long.
+    pub(super) async fn pause(&self, longest_ms: u64) {
+        let longest = if self.chance(10) {
+            longest_ms.saturating_mul(10)
+        } else {
+            longest_ms
+        };
+        let wait_ms = self.draw(longest.max(1));
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+    }
+
+    // ---- phases
+
+    /// From now on nothing goes wrong by itself.
+    pub(super) fn calm(&self) {
+        self.lock().calm = true;
+        self.note("calm");
+    }
+
+    pub(super) fn is_calm(&self) -> bool {
+        self.lock().calm
+    }
+
+    pub(super) fn node_is(&self, sessions: Option<Sessions>) {
+        self.lock().node = sessions;
+        self.node_up.notify_waiters();
+    }
+
+    /// The node's sessions, once it is up.
+    pub(super) async fn sessions(&self) -> Sessions {
+        loop {
+            let up = self.node_up.notified();
+            if let Some(sessions) = self.lock().node.clone() {
+                return sessions;
+            }
+            up.await;
+        }
+    }
+
+    pub(super) fn crashed(&self) {
+        let mut state = self.lock();
+        state.crashes += 1;
+        state.trace.push("crash".to_owned());
+    }
+
+    // ---- what is seen
+
+    pub(super) fn note(&self, line: impl Into<String>) {
+        self.lock().trace.push(line.into());
+    }
+
+    pub(super) fn broken(&self, session: &str, how: &str) {
+        let line = format!("{session}: {how}");
+        let mut state = self.lock();
+        state.trace.push(format!("BROKEN {line}"));
+        state.broken.push(line);
+    }
+
+    /// Something happened to a session, beside its log.
+    pub(super) fn saw(&self, key: &SessionKey, seen: &Seen<'_>) {
+        let broken = {
+            let mut state = self.lock();
+            let watched = watched(&mut state, key);
+            watched.watch.observe(seen)
+        };
+        self.all_broken(key, broken);
+    }
+
+    fn all_broken(&self, key: &SessionKey, broken: Vec<String>) {
+        for how in broken {
+            self.broken(key.session.as_str(), &how);
+        }
+    }
+
+    /// Some owner sends a Record.
+    pub(super) fn record_sent(&self, key: &SessionKey, bytes: &[u8]) {
+        let Ok(record) = record::decode(bytes) else {
+            return;
+        };
+        let events = record.entries.into_iter().flat_map(|entry| entry.events);
+        watched(&mut self.lock(), key).begun.extend(events);
+    }
+
+    /// A Record is committed.
+    pub(super) fn record_committed(&self, key: &SessionKey, bytes: &[u8]) {
+        let record = match record::decode(bytes) {
+            Ok(record) => record,
+            Err(error) => return self.broken(key.session.as_str(), &error.to_string()),
+        };
+        let mut broken = Vec::new();
+        let mut state = self.lock();
+        let watched = watched(&mut state, key);
+        if watched.last_record == RecordHash::of(bytes) {
+            // The same append again, answered by the Record that stands there already.
+            return;
+        }
+        let (prev, before) = (watched.last_record, watched.log.clone());
+        let seen = Seen::Record {
+            before: &before,
+            record: &record,
+            bytes: bytes.len(),
+            prev,
+        };
+        broken.extend(watched.watch.observe(&seen));
+        let mut lines = Vec::new();
+        for entry in &record.entries {
+            for event in &entry.events {
+                let before = watched.log.clone();
+                broken.extend(watched.watch.observe(&Seen::Event {
+                    before: &before,
+                    event,
+                }));
+                apply(&mut watched.log, entry.at, event);
+                if matches!(event, Event::SessionDeleted) {
+                    watched.deletions.push(watched.log.seq);
+                }
+                let json = serde_json::to_string(event).unwrap_or_default();
+                lines.push(format!(
+                    "{} {} {} {json}",
+                    key.session, watched.log.seq, entry.at
+                ));
+            }
+        }
+        watched.last_record = RecordHash::of(bytes);
+        state.records += 1;
+        state.trace.append(&mut lines);
+        drop(state);
+        self.all_broken(key, broken);
+    }
+
+    pub(super) fn owners_failed(&self) {
+        let keys: Vec<SessionKey> = self.lock().watched.keys().cloned().collect();
+        for key in keys {
+            self.saw(&key, &Seen::OwnerFailed);
+        }
+    }
+
+    /// Calls what is committed and begun of a session.
+    pub(super) fn with_log<T>(
+        &self,
+        key: &SessionKey,
+        look: impl FnOnce(&Session, &[Event]) -> T,
+    ) -> T {
+        let mut state = self.lock();
+        let watched = watched(&mut state, key);
+        look(&watched.log, &watched.begun)
+    }
+
+    /// Whether the session was removed after event `after` and before event `before`.
+    pub(super) fn deleted_within(&self, key: &SessionKey, after: Seq, before: Seq) -> bool {
+        let mut state = self.lock();
+        let deletions = &watched(&mut state, key).deletions;
+        deletions.iter().any(|at| after < *at && *at <= before)
+    }
+
+    // ---- the outside
+
+    /// A call acts; how often it did by now, or `None` if this owner's epoch is refused.
+    pub(super) fn act(&self, key: &SessionKey, call: CallId, epoch: u64) -> Option<u32> {
+        let mut state = self.lock();
+        let watched = watched(&mut state, key);
+        if watched
+            .refused_below
+            .get(&call)
+            .is_some_and(|&below| epoch < below)
+        {
+            return None;
+        }
+        let times = watched.acted.entry(call).or_insert(0);
+        *times += 1;
+        Some(*times)
+    }
+
+    /// Whether a call acted; if not, it is refused to owners of lower epochs from now on.
+    pub(super) fn check(&self, key: &SessionKey, call: CallId, epoch: u64) -> bool {
+        let mut state = self.lock();
+        let watched = watched(&mut state, key);
+        let acted = watched.acted.contains_key(&call);
+        if !acted {
+            watched.refused_below.insert(call, epoch);
+        }
+        acted
+    }
+
+    // ---- the end
+
+    pub(super) fn settled(&self) {
+        let sessions: Vec<(SessionKey, Session)> = self
+            .lock()
+            .watched
+            .iter()
+            .map(|(key, watched)| (key.clone(), watched.log.clone()))
+            .collect();
+        for (key, log) in sessions {
+            self.saw(&key, &Seen::Settled { log: &log });
+        }
+    }
+
+    /// Whether nothing of any session is under way.
+    pub(super) fn is_settled(&self) -> bool {
+        let state = self.lock();
+        state.watched.values().all(|watched| {
+            let log = &watched.log;
+            log.turn.is_none()
+                && log.queue.is_empty()
+                && steadfast_core::outstanding(log).is_empty()
+        })
+    }
+
+    pub(super) fn report(&self, seed: u64) -> Report {
+        let state = self.lock();
+        Report {
+            seed,
+            broken: state.broken.clone(),
+            trace: state.trace.clone(),
+            records: state.records,
+            crashes: state.crashes,
+        }
+    }
+}
+
+fn watched<'a>(state: &'a mut State, key: &SessionKey) -> &'a mut Watched {
+    state
+        .watched
+        .entry(key.clone())
+        .or_insert_with(|| Watched::new(key))
+}

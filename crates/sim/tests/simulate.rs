@@ -1,0 +1,61 @@
+//! The real runtime keeps its promises under faults, and the simulator would notice if it did not.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use steadfast_sim::simulate::{Mistake, Setup, simulate};
+
+/// Seeds that once broke a promise.
+const REGRESSIONS: &[u64] = &[];
+
+/// Time for fresh seeds.
+const BUDGET: Duration = Duration::from_secs(20);
+
+fn check(seed: u64) {
+    let report = simulate(seed, &Setup::default());
+    assert_eq!(report.broken, Vec::<String>::new(), "seed {seed}");
+}
+
+#[test]
+fn seeds_that_once_failed_hold() {
+    REGRESSIONS.iter().copied().for_each(check);
+}
+
+#[test]
+fn fresh_seeds_hold() {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let first = since.as_nanos() as u64;
+    let (started, mut seeds) = (Instant::now(), 0);
+    while started.elapsed() < BUDGET {
+        check(first.wrapping_add(seeds));
+        seeds += 1;
+    }
+    println!("{seeds} seeds from {first}");
+}
+
+#[test]
+fn two_runs_of_a_seed_are_equal_to_the_byte() {
+    for seed in [1, 2, 3, 4, 5] {
+        let (one, two) = (
+            simulate(seed, &Setup::default()),
+            simulate(seed, &Setup::default()),
+        );
+        assert_eq!(one, two, "seed {seed}");
+        assert!(one.records > 10, "seed {seed} hardly does anything");
+    }
+}
+
+#[test]
+fn each_mistake_put_back_is_found() {
+    for mistake in Mistake::ALL {
+        let setup = Setup {
+            mistake: Some(mistake),
+            ..Setup::default()
+        };
+        let found = (0..300).find_map(|seed| {
+            let broken = simulate(seed, &setup).broken;
+            broken.into_iter().next().map(|how| (seed, how))
+        });
+        println!("{mistake:?}: {found:?}");
+        assert!(found.is_some(), "{mistake:?} was not found");
+    }
+}
