@@ -55,10 +55,12 @@ impl History {
                     "message became two turns",
                 )
             }
-            Event::TurnStarted { turn } => match &log.turn {
-                Some(open) => Some(format!("turn {turn} started beside {}", open.id)),
-                None => None,
-            },
+            Event::TurnStarted { turn } => {
+                let beside = |open: &steadfast_core::session::Turn| {
+                    format!("turn {turn} started beside {}", open.id)
+                };
+                log.turn.as_ref().map(beside)
+            }
             Event::TurnEnded { turn, .. } => once(&mut self.ended, *turn, "turn ended twice"),
             Event::StepStarted { turn, step } => {
                 self.asked.insert((*turn, *step, 1));
@@ -160,7 +162,8 @@ pub(super) fn start(world: &World, index: usize, effect: Effect) -> Option<Strin
                 } => (*t, *s, *a) == (turn, step, attempt),
                 _ => false,
             };
-            if !committed && !(ahead && in_flight(&asks)) {
+            let allowed = committed || (ahead && in_flight(&asks));
+            if !allowed {
                 return Some(format!("{effect} started before its event"));
             }
             invalid_transcript(&owner.decided, world.is(Mutant::ModelAskedWithOpenCall))

@@ -90,7 +90,7 @@ pub(super) fn take_mail(world: &mut World, index: usize) {
                     continue;
                 }
                 Input::Command {
-                    command,
+                    command: *command,
                     receipted: true,
                 }
             }

@@ -123,10 +123,16 @@ pub fn triage(tool: &str) -> CallTriage {
 
 /// The scopes searched in the normal tests.
 pub fn all() -> Vec<Scope> {
-    let one = vec![message("m1", WhenBusy::Queue)];
-    let base = Scope {
+    let mut scopes = vec![takeover()];
+    scopes.extend(of_owners());
+    scopes.extend(of_clients());
+    scopes
+}
+
+fn takeover() -> Scope {
+    Scope {
         name: "takeover",
-        commands: one.clone(),
+        commands: vec![message("m1", WhenBusy::Queue)],
         cancel: false,
         approvals: false,
         replies: vec![vec!["never"], vec!["safe", "keyed"]],
@@ -137,8 +143,12 @@ pub fn all() -> Vec<Scope> {
             lost_acks: 1,
             ..Budget::default()
         },
-    };
-    vec![
+    }
+}
+
+/// What befalls owners, models and tools.
+fn of_owners() -> [Scope; 4] {
+    [
         Scope {
             name: "ghosts",
             replies: vec![vec!["never"]],
@@ -148,7 +158,7 @@ pub fn all() -> Vec<Scope> {
                 suspicions: 1,
                 ..Budget::default()
             },
-            ..base.clone()
+            ..takeover()
         },
         Scope {
             name: "checks",
@@ -159,8 +169,36 @@ pub fn all() -> Vec<Scope> {
                 unknowns: 1,
                 ..Budget::default()
             },
-            ..base.clone()
+            ..takeover()
         },
+        Scope {
+            name: "remote",
+            cancel: true,
+            replies: vec![vec!["remote"]],
+            budget: Budget {
+                crashes: 1,
+                redeliveries: 1,
+                ..Budget::default()
+            },
+            ..takeover()
+        },
+        Scope {
+            name: "model",
+            replies: vec![vec!["wait"], vec!["bad", "safe"]],
+            budget: Budget {
+                crashes: 1,
+                model_failures: 1,
+                unknowns: 1,
+                ..Budget::default()
+            },
+            ..takeover()
+        },
+    ]
+}
+
+/// What clients do meanwhile.
+fn of_clients() -> [Scope; 3] {
+    [
         Scope {
             name: "cancel",
             cancel: true,
@@ -171,7 +209,7 @@ pub fn all() -> Vec<Scope> {
                 mails: 1,
                 ..Budget::default()
             },
-            ..base.clone()
+            ..takeover()
         },
         Scope {
             name: "people",
@@ -186,7 +224,7 @@ pub fn all() -> Vec<Scope> {
                 mails: 1,
                 ..Budget::default()
             },
-            ..base.clone()
+            ..takeover()
         },
         Scope {
             name: "mail",
@@ -201,30 +239,7 @@ pub fn all() -> Vec<Scope> {
                 duplicates: 1,
                 ..Budget::default()
             },
-            ..base.clone()
+            ..takeover()
         },
-        Scope {
-            name: "remote",
-            cancel: true,
-            replies: vec![vec!["remote"]],
-            budget: Budget {
-                crashes: 1,
-                redeliveries: 1,
-                ..Budget::default()
-            },
-            ..base.clone()
-        },
-        Scope {
-            name: "model",
-            replies: vec![vec!["wait"], vec!["bad", "safe"]],
-            budget: Budget {
-                crashes: 1,
-                model_failures: 1,
-                unknowns: 1,
-                ..Budget::default()
-            },
-            ..base.clone()
-        },
-        base,
     ]
 }

@@ -49,7 +49,7 @@ pub(super) struct World {
 #[derive(Debug, Clone, Serialize)]
 pub(super) enum Mail {
     /// A client's.
-    Command(Command),
+    Command(Box<Command>),
     /// A remote worker's answer.
     Answer { call: CallId, attempt: u32 },
 }

@@ -86,7 +86,7 @@ fn send(world: &World, command: &Command, sent: &mut dyn FnMut(&mut World), next
         if holder.is_some() {
             after.budget.mails -= 1;
         }
-        after.mailbox.push(Mail::Command(command.clone()));
+        after.mailbox.push(Mail::Command(Box::new(command.clone())));
         next.push((format!("{} into the mailbox", command.id), after));
     }
 }
