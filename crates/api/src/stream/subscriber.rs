@@ -345,6 +345,7 @@ mod tests {
                 call: "1-1-0".parse().unwrap(),
                 attempt: 1,
                 detail: "x".repeat(200_000),
+                may_have_acted: false,
                 retry_at: Timestamp(0),
             }]);
         }

@@ -36,6 +36,7 @@ pub(super) fn calls() -> Vec<Event> {
             call,
             attempt: 1,
             detail: "connection refused".into(),
+            may_have_acted: true,
             retry_at: NOW,
         },
         Event::CheckRequested { call, attempt: 1 },

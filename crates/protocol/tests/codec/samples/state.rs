@@ -130,6 +130,7 @@ fn open_turn() -> Turn {
         input: Arc::new(inputs().remove(usize::from(index % 3))),
         triage,
         approval_reason: (index == 4).then(|| "go ahead".into()),
+        may_have_acted: false,
         since: NOW,
         state,
     });
