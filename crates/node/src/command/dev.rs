@@ -75,7 +75,7 @@ fn model(wanted: Option<String>) -> (String, String) {
         }
         None => {
             let names = KNOWN.map(|known| known.variable).join(" or ");
-            let why = format!("no network, no key; set {names} for a real model");
+            let why = format!("set {names} for a real one");
             ("scripted/demo".to_owned(), why)
         }
     }
@@ -95,9 +95,12 @@ async fn serve(mut config: Config, model: &str, why: &str) -> anyhow::Result<()>
 }
 
 fn welcome(url: &str, store: &str, model: &str, why: &str) {
-    let binary = std::env::args()
-        .next()
-        .unwrap_or_else(|| "steadfast".to_owned());
+    let binary = if std::env::var_os("CARGO").is_some() {
+        "cargo run --".to_owned()
+    } else {
+        let started_as = std::env::args().next();
+        started_as.unwrap_or_else(|| "steadfast".to_owned())
+    };
     let at = match url {
         crate::client::DEFAULT_URL => String::new(),
         url => format!(" --url {url}"),

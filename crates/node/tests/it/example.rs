@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-#[allow(dead_code, reason = "`main` is for `cargo run`")]
+#[allow(dead_code, unreachable_pub, reason = "here it is a module, else a program")]
 #[path = "../../examples/refund_desk.rs"]
 mod refund_desk;
 

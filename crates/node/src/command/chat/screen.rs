@@ -7,13 +7,13 @@ use std::io::{self, Write};
 
 use steadfast_core::content::{ContentPart, ReplyPart, Stored};
 use steadfast_core::event::{Event, TurnOutcome};
-use steadfast_core::id::{ApprovalId, CallId};
+use steadfast_core::id::{ApprovalId, CallId, Timestamp};
 use steadfast_protocol::live::Delta;
 
 use crate::client::{Happening, Piece};
 use crate::command::chat::screen::calls::Calls;
 use crate::command::chat::screen::speech::Speech;
-use crate::terminal::{ACCENT, BAD, DIM, WARN, line, paint};
+use crate::terminal::{ACCENT, BAD, DIM, WARN, line, paint, took};
 
 /// Characters of a value that are shown of a call.
 const VALUE_CHARS_MAX: usize = 110;
@@ -104,7 +104,7 @@ impl Screen {
             }
             Happening::CaughtUp => {
                 // From here on the pieces of the open step come from its start.
-                self.speech.from_the_start();
+                self.speech.start_over();
                 self.past = false;
                 Next::Go
             }
@@ -147,17 +147,17 @@ impl Screen {
                 self.speak(&said)
             }
             Delta::Withdrawn => {
-                self.speech.from_the_start();
+                self.speech.start_over();
                 Ok(())
             }
             Delta::Reasoning { .. } | Delta::ToolInput { .. } => Ok(()),
             Delta::ToolProgress { call, output } => {
-                let text = format!(
-                    "… {} {}",
-                    self.calls.tool(*call),
-                    line(&output.to_string(), VALUE_CHARS_MAX)
-                );
-                self.note(DIM, &text)
+                let Some(tool) = self.calls.name(*call) else {
+                    // It runs ahead of the record that asks for it.
+                    return Ok(());
+                };
+                let output = line(&output.to_string(), VALUE_CHARS_MAX);
+                self.note(DIM, &format!("… {tool} {output}"))
             }
         }
     }
@@ -201,17 +201,7 @@ impl Screen {
             Event::TurnCrashed {
                 in_row, hold_until, ..
             } => {
-                let wait = match hold_until {
-                    Some(until) => format!(
-                        ", next try in {}",
-                        crate::terminal::took(until.0.saturating_sub(at))
-                    ),
-                    None => String::new(),
-                };
-                self.note(
-                    WARN,
-                    &format!("↻ the node died in this turn, {in_row} in a row{wait}"),
-                )?;
+                self.note(WARN, &crashed(*in_row, *hold_until, at))?;
             }
             Event::ModelCallFailed {
                 attempt,
@@ -219,7 +209,7 @@ impl Screen {
                 retry_at,
                 ..
             } => {
-                let wait = crate::terminal::took(retry_at.0.saturating_sub(at));
+                let wait = took(retry_at.0.saturating_sub(at));
                 let text = format!(
                     "↻ model call {attempt} failed: {}; again in {wait}",
                     line(message, VALUE_CHARS_MAX)
@@ -267,6 +257,18 @@ impl Screen {
             TurnOutcome::Superseded => self.note(DIM, "an edited message took its place"),
         }
     }
+}
+
+fn crashed(in_row: u32, hold_until: Option<Timestamp>, at: u64) -> String {
+    let count = match in_row {
+        1 => String::new(),
+        _ => format!(", {in_row} times in a row"),
+    };
+    let wait = match hold_until {
+        Some(until) => format!("; next try in {}", took(until.0.saturating_sub(at))),
+        None => String::new(),
+    };
+    format!("↻ the node died in this turn{count}{wait}")
 }
 
 /// The words of a message.

@@ -68,8 +68,12 @@ impl Calls {
         self.owed.extend(asks.iter().cloned());
     }
 
-    /// Name of a call's tool.
-    pub(super) fn tool(&self, call: CallId) -> &str {
+    /// Name of a call's tool, if the call was asked for.
+    pub(super) fn name(&self, call: CallId) -> Option<String> {
+        self.known.get(&call).map(|known| known.tool.clone())
+    }
+
+    fn tool(&self, call: CallId) -> &str {
         self.known
             .get(&call)
             .map_or("a tool", |known| known.tool.as_str())
@@ -210,7 +214,8 @@ impl Calls {
             Settlement::Refused | Settlement::Denied | Settlement::Expired => {
                 (BAD, "✗", "did not run: ")
             }
-            Settlement::Superseded | Settlement::Cancelled => (WARN, "✗", "did not run: "),
+            Settlement::Superseded => (WARN, "✗", "did not run: "),
+            Settlement::Cancelled => (WARN, "✗", ""),
             Settlement::Unreachable | Settlement::ToolGone => (BAD, "✗", "did nothing: "),
             Settlement::Unknown | Settlement::InDoubt => {
                 (WARN, "?", "may or may not have happened: ")

@@ -41,7 +41,7 @@ impl Speech {
     }
 
     /// What was heard of the open step comes again from its start, or is void.
-    pub(super) fn from_the_start(&mut self) {
+    pub(super) fn start_over(&mut self) {
         self.heard.clear();
     }
 
@@ -99,7 +99,7 @@ mod tests {
         let mut speech = Speech::default();
         assert_eq!(speech.heard(&piece(1, 1), "Hel"), new("Hel"));
         assert_eq!(speech.heard(&piece(1, 1), "lo "), new("lo "));
-        speech.from_the_start();
+        speech.start_over();
         assert_eq!(speech.heard(&piece(1, 1), "Hello"), new(""));
         assert_eq!(speech.heard(&piece(1, 1), " you"), new("you"));
         assert_eq!(speech.replied("Hello you."), new("."));
@@ -117,7 +117,7 @@ mod tests {
     fn an_attempt_that_says_something_else_begins_anew() {
         let mut speech = Speech::default();
         speech.heard(&piece(1, 1), "Hello");
-        speech.from_the_start();
+        speech.start_over();
         let said = speech.heard(&piece(1, 2), "Good");
         let anew = Said {
             text: "Good".to_owned(),
