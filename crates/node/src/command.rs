@@ -8,6 +8,7 @@ mod serve;
 mod sessions;
 mod tour;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -101,6 +102,14 @@ fn failed(error: &anyhow::Error) -> ExitCode {
         let noun = if count == 1 { "error" } else { "errors" };
         anstream::eprintln!("{}", paint(BAD, format!("{count} configuration {noun}")));
         return ExitCode::from(USAGE);
+    }
+    let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(broken_pipe) {
+        // Whoever closed the pipe has seen enough.
+        return ExitCode::SUCCESS;
     }
     anstream::eprintln!("{} {error:#}", paint(BAD, "error:"));
     ExitCode::from(FAILED)

@@ -1,6 +1,7 @@
 //! How things look on a terminal. Colours vanish on pipes and with `NO_COLOR`.
 
 use std::fmt::{self, Display};
+use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
 
@@ -16,6 +17,22 @@ pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
 /// What can be typed, and tools.
 pub(crate) const ACCENT: Style = AnsiColor::Cyan.on_default();
+
+/// Prints a line to standard output, as `println!` does.
+macro_rules! say {
+    ($($arg:tt)*) => {
+        $crate::terminal::print_line(format_args!($($arg)*))
+    };
+}
+pub(crate) use say;
+
+/// Prints a line. Whoever closed the pipe has seen enough: that is the end, and no failure.
+pub(crate) fn print_line(text: fmt::Arguments<'_>) {
+    let mut out = anstream::stdout().lock();
+    if writeln!(out, "{text}").is_err() {
+        std::process::exit(0);
+    }
+}
 
 /// A text in a style.
 pub(crate) fn paint(style: Style, text: impl Display) -> impl Display {

@@ -107,7 +107,7 @@ fn welcome(url: &str, store: &str, model: &str, why: &str) {
     };
     let wait = "?wait=30s";
     let body = r#"{"agent": "demo", "content": "get_weather in Paris, please"}"#;
-    anstream::println!(
+    crate::terminal::say!(
         "
   {title} is running at {address}
   {note}

@@ -101,7 +101,7 @@ pub(crate) async fn run(args: Doctor) -> anyhow::Result<bool> {
     let well = findings.iter().all(|finding| finding.health != Health::Bad);
     if args.json {
         serde_json::to_writer_pretty(std::io::stdout().lock(), &findings)?;
-        anstream::println!();
+        crate::terminal::say!("");
     } else {
         findings.iter().for_each(show);
     }
@@ -114,9 +114,9 @@ fn show(finding: &Finding) {
         Health::Doubtful => paint(WARN, "!").to_string(),
         Health::Bad => paint(BAD, "✗").to_string(),
     };
-    anstream::println!("{sign} {}: {}", finding.subject, finding.found);
+    crate::terminal::say!("{sign} {}: {}", finding.subject, finding.found);
     if let Some(remedy) = &finding.remedy {
-        anstream::println!("  {}", paint(DIM, remedy));
+        crate::terminal::say!("  {}", paint(DIM, remedy));
     }
 }
 

@@ -29,6 +29,6 @@ pub(crate) fn run(args: &Schema) -> anyhow::Result<()> {
         What::Event => event_schema(),
     };
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &schema)?;
+    serde_json::to_writer_pretty(&mut out, &schema).map_err(std::io::Error::from)?;
     Ok(writeln!(out)?)
 }

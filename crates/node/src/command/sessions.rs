@@ -109,7 +109,7 @@ pub(crate) async fn run(args: Sessions) -> anyhow::Result<()> {
                 .command(&format!("/v1/sessions/{id}/cancel"), &json!({}))
                 .await?;
             print(json, &answer, |_| {
-                anstream::println!("{}", paint(GOOD, "the turn is ended"))
+                crate::terminal::say!("{}", paint(GOOD, "the turn is ended"))
             })
         }
         Action::Export { id, output } => export(&client, &id, output).await,
@@ -119,7 +119,7 @@ pub(crate) async fn run(args: Sessions) -> anyhow::Result<()> {
             }
             let answer = client.delete(&format!("/v1/sessions/{id}")).await?;
             print(json, &answer, |_| {
-                anstream::println!("{}", paint(GOOD, "the session is being removed"))
+                crate::terminal::say!("{}", paint(GOOD, "the session is being removed"))
             })
         }
     }
@@ -136,7 +136,7 @@ pub(crate) async fn print_list(client: &NodeClient, json: bool) -> anyhow::Resul
 fn print(json: bool, value: &Value, human: impl FnOnce(&Value)) -> anyhow::Result<()> {
     if json {
         let mut out = std::io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, value)?;
+        serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
         human(value);
@@ -212,7 +212,7 @@ async fn pages(
 
 fn print_table(sessions: &[Value]) {
     if sessions.is_empty() {
-        anstream::println!("no sessions");
+        crate::terminal::say!("no sessions");
         return;
     }
     let now = std::time::SystemTime::now()
@@ -238,8 +238,8 @@ fn print_table(sessions: &[Value]) {
     }));
     for (position, row) in table(&rows).iter().enumerate() {
         match position {
-            0 => anstream::println!("{}", paint(STRONG, row)),
-            _ => anstream::println!("{row}"),
+            0 => crate::terminal::say!("{}", paint(STRONG, row)),
+            _ => crate::terminal::say!("{row}"),
         }
     }
 }

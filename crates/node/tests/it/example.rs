@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-#[allow(dead_code, unreachable_pub, reason = "here it is a module, else a program")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "here it is a module, else a program"
+)]
 #[path = "../../examples/refund_desk.rs"]
 mod refund_desk;
 

@@ -7,18 +7,18 @@ use crate::terminal::{ACCENT, DIM, line, paint};
 /// Prints events with number, time since the first, type and fields.
 pub(super) fn print(events: &[Value]) {
     let Some(first) = events.first().and_then(|event| event["at"].as_u64()) else {
-        anstream::println!("no events");
+        crate::terminal::say!("no events");
         return;
     };
     let mut epoch = None;
     for event in events {
         if epoch != Some(&event["epoch"]) {
-            anstream::println!("{}", paint(DIM, format!("── epoch {}", event["epoch"])));
+            crate::terminal::say!("{}", paint(DIM, format!("── epoch {}", event["epoch"])));
             epoch = Some(&event["epoch"]);
         }
         let at = event["at"].as_u64().unwrap_or(first).saturating_sub(first);
         let kind = event["type"].as_str().unwrap_or("?");
-        anstream::println!(
+        crate::terminal::say!(
             "{:>5}  {:>9}  {}  {}",
             event["seq"].as_u64().unwrap_or_default(),
             format!("+{}.{:03}", at / 1_000, at % 1_000),

@@ -7,12 +7,12 @@ use crate::terminal::{ACCENT, BAD, DIM, STRONG, WARN, line, paint, plain};
 /// Prints a session's state and its messages.
 pub(super) fn print(session: &Value, messages: &[Value]) {
     let text = |key: &str| session[key].as_str().unwrap_or("-");
-    anstream::println!(
+    crate::terminal::say!(
         "{} {}",
         paint(STRONG, text("id")),
         paint(DIM, format!("agent {}", text("agent")))
     );
-    anstream::println!(
+    crate::terminal::say!(
         "{}",
         paint(
             DIM,
@@ -28,7 +28,7 @@ pub(super) fn print(session: &Value, messages: &[Value]) {
         )
     );
     for waiting in session["waiting"].as_array().into_iter().flatten() {
-        anstream::println!(
+        crate::terminal::say!(
             "{}",
             paint(WARN, format!("waits for {}", described(waiting)))
         );
@@ -40,7 +40,7 @@ pub(super) fn print(session: &Value, messages: &[Value]) {
 
 /// Prints why a session is as it is.
 pub(super) fn print_why(why: &Value) {
-    anstream::println!(
+    crate::terminal::say!(
         "{}",
         plain(why["summary"].as_str().unwrap_or("nothing is known"))
     );
@@ -51,7 +51,7 @@ pub(super) fn print_why(why: &Value) {
     ];
     for (key, word) in lists {
         for item in why[key].as_array().into_iter().flatten() {
-            anstream::println!("{}", paint(DIM, format!("  {word}: {}", described(item))));
+            crate::terminal::say!("{}", paint(DIM, format!("  {word}: {}", described(item))));
         }
     }
 }
@@ -62,14 +62,14 @@ fn print_message(message: &Value) {
         Some("completed") | None => String::new(),
         Some(state) => format!(" ({state})"),
     };
-    anstream::println!("\n{}{}", paint(STRONG, role), paint(WARN, state));
+    crate::terminal::say!("\n{}{}", paint(STRONG, role), paint(WARN, state));
     for part in message["parts"].as_array().into_iter().flatten() {
         match part["type"].as_str() {
             Some("text" | "summary") => {
-                anstream::println!("{}", plain(part["text"].as_str().unwrap_or_default()))
+                crate::terminal::say!("{}", plain(part["text"].as_str().unwrap_or_default()))
             }
             Some("tool") => print_call(part),
-            _ => anstream::println!("{}", paint(DIM, line(&part.to_string(), 120))),
+            _ => crate::terminal::say!("{}", paint(DIM, line(&part.to_string(), 120))),
         }
     }
     if let Some(error) = message["error"].as_object() {
@@ -77,14 +77,14 @@ fn print_message(message: &Value) {
             .get("message")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        anstream::println!("{}", paint(BAD, format!("✗ {}", line(told, 400))));
+        crate::terminal::say!("{}", paint(BAD, format!("✗ {}", line(told, 400))));
     }
 }
 
 fn print_call(call: &Value) {
     let tool = line(call["tool"].as_str().unwrap_or("?"), 64);
     let input = line(&call["input"].to_string(), 120);
-    anstream::println!(
+    crate::terminal::say!(
         "  {} {}",
         paint(ACCENT, format!("▸ {tool}")),
         paint(DIM, input)
@@ -97,7 +97,7 @@ fn print_call(call: &Value) {
         Value::Null => String::new(),
         output => line(&spoken(output), 120),
     };
-    anstream::println!("    {}", paint(DIM, format!("{state} {output}")));
+    crate::terminal::say!("    {}", paint(DIM, format!("{state} {output}")));
 }
 
 /// What an output says, without its wrapping.

@@ -40,12 +40,12 @@ impl Report {
 
     /// Prints a line.
     pub(crate) fn say(&self, text: &str) {
-        anstream::println!("{text}");
+        crate::terminal::say!("{text}");
     }
 
     fn at(&self, text: &str) {
         let seconds = self.start.elapsed().as_secs_f64();
-        anstream::println!("{} {text}", paint(DIM, format!("{seconds:6.2} s")));
+        crate::terminal::say!("{} {text}", paint(DIM, format!("{seconds:6.2} s")));
     }
 
     /// The node runs for the first time.
