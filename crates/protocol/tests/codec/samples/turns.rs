@@ -180,13 +180,14 @@ pub(crate) fn outcomes() -> Vec<TurnOutcome> {
     outcomes
 }
 
-fn finishes() -> [Finish; 5] {
+fn finishes() -> [Finish; 6] {
     [
         Finish::Stop,
         Finish::ToolCalls,
         Finish::Length,
         Finish::Refusal,
         Finish::Other,
+        Finish::Paused,
     ]
 }
 
