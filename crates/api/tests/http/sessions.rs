@@ -2,6 +2,9 @@
 
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
+use steadfast_core::id::{Epoch, NodeId, Seq, SessionId, SessionKey, TenantId};
+use steadfast_protocol::record::RecordHash;
+use steadfast_store::log::{Append, Tail};
 
 use crate::world::{World, request};
 
@@ -252,4 +255,38 @@ async fn the_node_describes_itself() {
     world.shutdown.cancel();
     assert_eq!(world.get("/readyz").await.problem(), (503, "draining"));
     assert_eq!(world.get("/healthz").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_session_whose_log_is_corrupt_says_so_and_harms_no_other() {
+    let world = World::new().await;
+    world.session("good").await;
+    let key = SessionKey {
+        tenant: TenantId::new("default").unwrap(),
+        session: SessionId::new("bad").unwrap(),
+    };
+    let garbage = Append {
+        bytes: "\u{1}garbage".into(),
+        hash: RecordHash::of(b"\x01garbage"),
+        first_seq: Seq(1),
+        last_seq: Seq(1),
+        epoch: Epoch(1),
+        node: NodeId::new("n0").unwrap(),
+    };
+    let log = &world.stores.log;
+    log.append(&key, Tail::EMPTY, garbage).await.unwrap();
+    for answer in [
+        world.get("/v1/sessions/bad").await,
+        world.get("/v1/sessions/bad/messages").await,
+        world.get("/v1/sessions/bad/events").await,
+        world
+            .put("/v1/sessions/bad", json!({"agent": "demo"}))
+            .await,
+    ] {
+        assert_eq!(answer.problem(), (409, "session_quarantined"));
+    }
+    let log = world.get("/v1/sessions/bad/log").await.ok(200);
+    assert_eq!(log["records"], json!([]));
+    assert!(log["unreadable"].is_string(), "{log}");
+    world.get("/v1/sessions/good").await.ok(200);
 }

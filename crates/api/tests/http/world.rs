@@ -18,7 +18,7 @@ use steadfast_runtime::agent::Agent;
 use steadfast_runtime::{Options as RuntimeOptions, Runtime, RuntimeHandle};
 use steadfast_store::clock::SystemClock;
 use steadfast_store::clock::SystemClock as StoreClock;
-use steadfast_store::memory;
+use steadfast_store::{Stores, memory};
 use steadfast_tools::catalog::Catalog;
 use steadfast_tools::definition::ToolDefinition;
 use steadfast_tools::filter::ToolFilter;
@@ -34,6 +34,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) shutdown: CancellationToken,
+    pub(crate) stores: Stores,
     _runtime: RuntimeHandle,
 }
 
@@ -106,9 +107,10 @@ impl World {
             ..Policy::default()
         };
         let agents = [agent("demo", Policy::default()), agent("short", short)];
+        let stores = memory::stores(Arc::new(StoreClock));
         let (sessions, runtime) = Runtime::start(
             runtime,
-            memory::stores(Arc::new(StoreClock)),
+            stores.clone(),
             Arc::new(agents.into()),
             Arc::new(SystemClock),
             NodeId::new("n1").unwrap(),
@@ -120,6 +122,7 @@ impl World {
         Self {
             router: app(api),
             shutdown,
+            stores,
             _runtime: runtime,
         }
     }
