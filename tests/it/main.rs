@@ -7,5 +7,6 @@
 )]
 
 mod crash_matrix;
+mod many_sessions;
 mod neighbours;
 mod run_ahead;

@@ -77,9 +77,8 @@ impl Node {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let log = File::create(data.path().join("node.log"))?;
         let child = Command::new(binary.canonicalize()?)
-            .arg("dev")
-            .arg("--set")
-            .arg(format!("node.listen=127.0.0.1:{port}"))
+            .args(["dev", "--model", "scripted/demo", "--listen"])
+            .arg(format!("127.0.0.1:{port}"))
             .current_dir(data.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
