@@ -2,8 +2,8 @@
 //!
 //! `tests/golden` holds the bytes of one value of every kind, named after it. A file that exists is
 //! never changed: what it holds may stand in somebody's log. For a new kind, give it a value in
-//! `samples` and run the tests once with `STEADFAST_WRITE_GOLDEN=1`, which writes the files that
-//! are missing; then check them in. An old shape that is no longer written keeps its file, its
+//! `samples`, for a new shape of an old kind one in `samples::added`, and run the tests once with
+//! `STEADFAST_WRITE_GOLDEN=1`, which writes the files that are missing; then check them in. An old shape that is no longer written keeps its file, its
 //! value moves to a test of its own that only reads it.
 
 use std::collections::{BTreeMap, BTreeSet};

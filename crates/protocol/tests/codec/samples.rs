@@ -9,8 +9,9 @@ mod turns;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use steadfast_core::content::Finish;
 use steadfast_core::effect::Effect;
-use steadfast_core::event::Event;
+use steadfast_core::event::{Event, TurnOutcome};
 use steadfast_core::id::{
     AgentName, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
     TurnId,
@@ -119,11 +120,28 @@ fn record(entries: Vec<Entry>) -> Record {
     }
 }
 
-/// Records by the name of their golden file: one for each kind of event, one for the causes.
+/// Shapes that came after the golden file of their event was written, each in a file of its own.
+fn added() -> Vec<(&'static str, Event)> {
+    vec![(
+        "finish_paused",
+        Event::TurnEnded {
+            turn: turn(12),
+            outcome: TurnOutcome::Completed {
+                finish: Finish::Paused,
+            },
+        },
+    )]
+}
+
+/// Records by the name of their golden file: one for each kind of event, one for each shape that
+/// was added to one, one for the causes.
 pub(crate) fn records() -> BTreeMap<String, Record> {
     let mut by_event: BTreeMap<String, Vec<Event>> = BTreeMap::new();
     for event in events() {
         by_event.entry(tag(&event)).or_default().push(event);
+    }
+    for (name, event) in added() {
+        by_event.insert(name.to_owned(), vec![event]);
     }
     let of_events = by_event.into_iter().map(|(name, events)| {
         let entry = Entry {
