@@ -40,6 +40,8 @@ pub enum TelemetryError {
 impl Telemetry {
     /// Sets up the process's logs and traces.
     pub fn start(options: &TelemetryOptions) -> Result<Self, TelemetryError> {
+        // The exporter makes an HTTP client, with or without TLS.
+        crate::tls::install();
         let filter = EnvFilter::builder().parse(&options.log)?;
         let traces = match &options.otlp_endpoint {
             Some(endpoint) => Some(exporter(endpoint, options)?),

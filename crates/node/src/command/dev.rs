@@ -1,5 +1,7 @@
 //! `steadfast dev`: a node on this machine with a demo agent, without any configuration.
 
+use std::io::Write;
+
 use clap::Args;
 
 use crate::config::{Config, Sources};
@@ -107,7 +109,9 @@ fn welcome(url: &str, store: &str, model: &str, why: &str) {
     };
     let wait = "?wait=30s";
     let body = r#"{"agent": "demo", "content": "get_weather in Paris, please"}"#;
-    crate::terminal::say!(
+    // A node serves on, whoever reads this.
+    let _ = writeln!(
+        anstream::stdout(),
         "
   {title} is running at {address}
   {note}
