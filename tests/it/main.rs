@@ -8,5 +8,6 @@
 
 mod crash_matrix;
 mod many_sessions;
+mod models;
 mod neighbours;
 mod run_ahead;
