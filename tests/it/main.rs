@@ -3,11 +3,20 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "a test that cannot go on says so and ends"
 )]
 
+mod bad_input;
+mod config_errors;
 mod crash_matrix;
+mod damaged_record;
+mod full_disk;
 mod many_sessions;
 mod models;
 mod neighbours;
+mod one_process;
 mod run_ahead;
+mod shutdown;
+mod streams;
+mod tour;

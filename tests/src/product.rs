@@ -1,5 +1,7 @@
 //! The real binary as a child process, with a data folder that outlives it.
 
+pub mod process;
+
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
@@ -49,7 +51,8 @@ impl Product {
         product
     }
 
-    fn prepare(agents: &str) -> Self {
+    /// The same without a process yet.
+    pub fn prepare(agents: &str) -> Self {
         let folder = TempDir::with_prefix("steadfast-").unwrap();
         let port = Port::lease();
         let config = format!(
@@ -132,10 +135,13 @@ impl Product {
 
     /// Asks the process to end in its own way and waits until it has.
     pub async fn terminate(&mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.wait_ended().await
+    }
+
+    /// Waits until the process has ended in its own way.
+    pub async fn wait_ended(&mut self) -> ExitStatus {
         let mut process = self.process.take().expect("no process runs");
-        let pid = process.id().expect("the process is gone");
-        let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-        kill_process(pid, Signal::TERM).unwrap();
         match tokio::time::timeout(PATIENCE, process.wait()).await {
             Ok(status) => status.unwrap(),
             Err(_) => panic!("the node did not end:\n{}", self.log()),

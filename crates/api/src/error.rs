@@ -91,7 +91,7 @@ errors! {
     CommandTooLarge "command_too_large" PAYLOAD_TOO_LARGE "The request is too large to be recorded"
     TenantStreamsFull "tenant_streams_full" TOO_MANY_REQUESTS "The tenant follows too many sessions here"
     StreamsFull "streams_full" SERVICE_UNAVAILABLE "The node serves too many streams"
-    StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE "The store cannot be reached"
+    StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE "The store cannot be read or written now"
     OutcomeUnknown "outcome_unknown" SERVICE_UNAVAILABLE "Nobody knows whether it was done"
     Draining "draining" SERVICE_UNAVAILABLE "The node is shutting down"
     TimedOut "timed_out" SERVICE_UNAVAILABLE "It took too long"

@@ -77,7 +77,7 @@ fn store_unavailable(internal: &str) -> Problem {
     tracing::warn!(error = internal, "store unavailable");
     Problem::new(
         ErrorCode::StoreUnavailable,
-        "the store cannot be reached; nothing happened, try again",
+        "the store cannot be read or written now, and the node's log says why; nothing happened, try again",
     )
 }
 

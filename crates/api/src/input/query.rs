@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use axum::extract::FromRequestParts;
 use axum::http::Uri;
+use axum::http::request::Parts;
 
 use super::{duration, nearest};
 use crate::error::{ErrorCode, Problem};
@@ -12,6 +14,18 @@ use crate::error::{ErrorCode, Problem};
 pub(crate) struct Query {
     pairs: Vec<(String, String)>,
     known: Vec<&'static str>,
+}
+
+/// The query string of a route that has no parameters: there is none.
+pub(crate) struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        Query::of(&parts.uri).end()?;
+        Ok(Self)
+    }
 }
 
 impl Query {

@@ -17,6 +17,7 @@ use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::body::JsonBody;
 use crate::input::nearest;
+use crate::input::query::NoQuery;
 use crate::input::target::{CommandKey, Target};
 use crate::session_view::SessionView;
 
@@ -122,6 +123,7 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), Problem> {
 pub(crate) async fn put(
     State(api): State<Api>,
     target: Target,
+    _: NoQuery,
     CommandKey(id): CommandKey,
     JsonBody(body): JsonBody<SessionBody>,
 ) -> Result<Response, Problem> {
@@ -182,6 +184,7 @@ pub(crate) fn made(admission: Admission, command_id: String) -> Result<Response,
 pub(crate) async fn get(
     State(api): State<Api>,
     target: Target,
+    _: NoQuery,
 ) -> Result<Json<SessionView>, Problem> {
     let session = api.backend().load(&target.session()?).await?;
     SessionView::of(&session).map(Json)
@@ -208,6 +211,7 @@ pub(crate) async fn get(
 pub(crate) async fn delete(
     State(api): State<Api>,
     target: Target,
+    _: NoQuery,
     CommandKey(id): CommandKey,
 ) -> Result<(StatusCode, Json<CommandAnswer>), Problem> {
     let key = target.session()?;
