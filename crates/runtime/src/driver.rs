@@ -21,16 +21,16 @@ mod chores;
 mod commands;
 mod landing;
 mod mail;
+mod outcome;
 mod release;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use steadfast_core::event::Event;
-use steadfast_core::id::{CallId, Epoch};
-use steadfast_core::input::Input;
+use steadfast_core::id::Epoch;
 use steadfast_core::session::Existence;
-use steadfast_protocol::record::{Cause, Record};
+use steadfast_protocol::record::Record;
 use steadfast_store::log::Tail;
 use tokio::time::Instant;
 
@@ -210,7 +210,7 @@ impl Driver {
             Stance::Owning { .. } | Stance::Draining { .. } => self.is_gone(),
             Stance::Releasing => true,
         };
-        let mail_first = self.mailroom.is_reading();
+        let mail_first = self.mailroom.stands_first();
         self.inbox_open && !lets_go && !mail_first && self.journal.has_room()
     }
 
@@ -236,6 +236,9 @@ impl Driver {
     fn advance(&mut self) -> Option<End> {
         match self.stance {
             Stance::Looking => {
+                if let Some(detail) = self.mailroom.newer_release() {
+                    return Some(End::NotOpened(OpenError::NewerVersion(detail)));
+                }
                 // Nobody asks for anything: there is no reason to own the session.
                 let asked = self.inbox_open && !self.seat.inbox.is_empty();
                 return (!asked && self.chores.is_empty()).then_some(End::NotNeeded);
@@ -287,59 +290,6 @@ impl Driver {
         Ok(())
     }
 
-    /// An effect ended.
-    fn finished(&mut self, finished: Finished) {
-        let Finished {
-            effect,
-            mut input,
-            slots,
-        } = finished;
-        if matches!(self.stance, Stance::Draining { .. })
-            && let Some(Input::ModelReplied { triage, .. }) = &mut input
-        {
-            // Its calls are for the next owner: one that was started here and does not run would be
-            // in doubt.
-            triage.iter_mut().for_each(|triage| triage.slot = false);
-        }
-        let Some(input) = input else {
-            self.dispatcher.rest(effect);
-            return;
-        };
-        let cause = Cause::Effect { effect };
-        let decided = self.journal.decide(&input, cause, self.host.now());
-        if decided.events == 0 {
-            self.dispatcher.rest(effect);
-            return;
-        }
-        let reserved = match &input {
-            Input::SlotReady { call } => slots.into_iter().map(|(_, slot)| (*call, slot)).collect(),
-            _ => match self.newest_reply() {
-                Some(reply) => slots
-                    .into_iter()
-                    .map(|(index, slot)| (CallId { index, ..reply }, slot))
-                    .collect(),
-                None => Vec::new(),
-            },
-        };
-        self.dispatcher.hold_slots(reserved, self.journal.decided());
-    }
-
-    /// The first call's id of the model reply that was decided last.
-    fn newest_reply(&self) -> Option<CallId> {
-        let entry = self.journal.newest()?;
-        let decided = self.journal.decided();
-        let before = decided.seq.0.saturating_sub(entry.events.len() as u64);
-        let position = entry
-            .events
-            .iter()
-            .position(|event| matches!(event, Event::ModelReplied { .. }))?;
-        Some(CallId {
-            epoch: decided.epoch,
-            reply: steadfast_core::id::Seq(before + 1 + position as u64),
-            index: 0,
-        })
-    }
-
     /// A Record is committed: who waits for it is told, and what it asks for may run.
     fn landed(&mut self, tail: Tail, fence: Tail, bytes: usize) {
         let Some(record) = self.journal.land(tail) else {
@@ -349,13 +299,14 @@ impl Driver {
         self.seat
             .committed
             .send_replace(Some(Arc::clone(self.journal.committed())));
-        self.show(&record, fence);
+        self.note(&record, fence);
         self.seat.feed.commit(record, bytes);
         self.answer_committed();
         self.keep_house();
     }
 
-    fn show(&mut self, record: &Record, fence: Tail) {
+    /// What of a Record matters beside the state.
+    fn note(&mut self, record: &Record, fence: Tail) {
         for event in record.entries.iter().flat_map(|entry| &entry.events) {
             match event {
                 Event::ModelReplied { turn, step, .. } => self.seat.feed.close_step(*turn, *step),

@@ -252,3 +252,138 @@ pub(crate) async fn unpack(
     let counts = |item: &Arc<Item>| item.seq <= packed.last_seq;
     Ok(items.into_iter().filter(counts).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use steadfast_core::content::{Content, ContentPart, Stored};
+    use steadfast_core::id::{MessageId, SessionId, SessionKey, TenantId, TurnId};
+    use steadfast_core::session::Compaction;
+
+    use super::*;
+
+    fn session(items: impl IntoIterator<Item = u64>) -> Session {
+        let key = SessionKey {
+            tenant: TenantId::new("t").unwrap(),
+            session: SessionId::new("s").unwrap(),
+        };
+        let mut session = Session::new(key);
+        session.transcript.items = items.into_iter().map(said).collect();
+        session.transcript.tokens = 10 * session.transcript.items.len() as u64;
+        session
+    }
+
+    /// An item of some 10 KB.
+    fn said(seq: u64) -> Arc<Item> {
+        let text = format!("{seq} {}", "x".repeat(10_000));
+        let content: Content = vec![Stored::Inline(ContentPart::Text { text })];
+        Arc::new(Item {
+            seq: Seq(seq),
+            tokens: 10,
+            body: ItemBody::User {
+                turn: TurnId(Seq(seq)),
+                message: MessageId::new("m").unwrap(),
+                content: Arc::new(content),
+            },
+        })
+    }
+
+    fn reply_with_call(seq: u64) -> Arc<Item> {
+        let call = serde_json::json!({
+            "id": "1-1-0", "provider_call_id": "c", "tool": "t", "input": { "inline": { "json": {} } }
+        });
+        Arc::new(Item {
+            seq: Seq(seq),
+            tokens: 10,
+            body: ItemBody::Reply {
+                turn: TurnId(Seq(1)),
+                step: 1,
+                wire: "w".into(),
+                model: "m".into(),
+                parts: Vec::new(),
+                calls: vec![serde_json::from_value(call).unwrap()],
+            },
+        })
+    }
+
+    /// First and last event of each packed run, and the events of the items after them.
+    fn shape(session: &Session) -> (Vec<(u64, u64)>, Vec<u64>) {
+        let (mut runs, mut rest) = (Vec::new(), Vec::new());
+        for item in &session.transcript.items {
+            match &item.body {
+                ItemBody::Packed { packed } => {
+                    runs.push((packed.first_seq.0, packed.last_seq.0));
+                }
+                _ => rest.push(item.seq.0),
+            }
+        }
+        (runs, rest)
+    }
+
+    #[test]
+    fn full_chunks_are_packed_and_the_rest_stays() {
+        let packing = Packer::default().pack(&session(1..=16));
+        let expected = (vec![(1, 7), (8, 14)], vec![15, 16]);
+        assert_eq!(shape(&packing.session), expected);
+        assert_eq!(packing.blobs.len(), 2);
+        let tokens: u64 = packing
+            .session
+            .transcript
+            .items
+            .iter()
+            .map(|item| item.tokens)
+            .sum();
+        assert_eq!(tokens, 160);
+    }
+
+    #[test]
+    fn what_was_packed_is_not_written_again() {
+        let mut packer = Packer::default();
+        let first = packer.pack(&session(1..=16));
+        let second = packer.pack(&session(1..=23));
+        assert_eq!(second.blobs.len(), 1);
+        assert_eq!(
+            shape(&second.session),
+            (vec![(1, 7), (8, 14), (15, 21)], vec![22, 23])
+        );
+        let from_scratch = Packer::default().pack(&session(1..=23));
+        assert_eq!(from_scratch.session, second.session);
+        assert_eq!(from_scratch.blobs[..2], first.blobs[..]);
+    }
+
+    #[test]
+    fn a_chunk_that_was_rewound_is_forgotten() {
+        let mut packer = Packer::default();
+        packer.pack(&session(1..=16));
+        let packing = packer.pack(&session((1..=10).chain(20..=30)));
+        assert_eq!(shape(&packing.session).0, [(1, 7), (8, 23), (24, 30)][..2]);
+    }
+
+    #[test]
+    fn what_came_packed_stays_packed() {
+        let packed = Packer::default().pack(&session(1..=16)).session;
+        let mut grown = packed.clone();
+        grown.transcript.items.extend((17..=25).map(said));
+        let packing = Packer::default().pack(&grown);
+        assert_eq!(shape(&packing.session).0, [(1, 7), (8, 14), (15, 21)]);
+        assert_eq!(packing.blobs.len(), 1);
+    }
+
+    #[test]
+    fn a_chunk_ends_neither_within_a_step_nor_beyond_a_compaction() {
+        let mut within_step = session(1..=6);
+        within_step.transcript.items.push_back(said(7));
+        within_step.transcript.items.set(6, reply_with_call(7));
+        within_step.transcript.items.extend((8..=9).map(said));
+        let packing = Packer::default().pack(&within_step);
+        assert_eq!(shape(&packing.session), (vec![(1, 8)], vec![9]));
+        let mut compacting = session(1..=9);
+        compacting.compaction = Some(Compaction {
+            number: 1,
+            attempt: 1,
+            through: Seq(3),
+            retry_at: None,
+        });
+        let packing = Packer::default().pack(&compacting);
+        assert_eq!(shape(&packing.session).0, [(1, 3)]);
+    }
+}

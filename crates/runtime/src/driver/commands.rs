@@ -164,9 +164,9 @@ impl Driver {
     }
 
     /// The node lets go of its sessions.
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         match self.stance {
-            // What waits at the door is refused with the rest.
+            // What stands at the door is refused.
             Stance::Looking => self.inbox_open = false,
             Stance::Owning { epoch } => {
                 let until = Instant::now() + self.host.options.drain_grace;

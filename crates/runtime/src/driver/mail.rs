@@ -22,22 +22,37 @@ pub(super) struct Mailroom {
     reading: bool,
     /// More came while it was read.
     read_again: bool,
-    /// A letter of a newer release stands in the way.
-    blocked: bool,
+    /// A letter of a newer release stands in the way: what its decoder said.
+    newer_release: Option<String>,
 }
 
 impl Mailroom {
     /// Whether letters may stand before what is at the door.
-    pub(super) fn is_reading(&self) -> bool {
-        self.reading
+    pub(super) fn stands_first(&self) -> bool {
+        self.reading || self.newer_release.is_some()
     }
+
+    /// Why this node leaves the session to others, if it does.
+    pub(super) fn newer_release(&self) -> Option<String> {
+        self.newer_release.clone()
+    }
+}
+
+/// Why a letter is not taken now.
+enum Left {
+    /// It is tried again soon, and nothing overtakes it.
+    Soon,
+    /// It comes again by itself; it asks for nothing that could be overtaken.
+    Later,
+    /// It is for a node of a newer release.
+    ToOthers,
 }
 
 impl Driver {
     /// Reads the mailbox, if it is not being read.
     pub(super) fn read_mail(&mut self) {
         let takes_mail = matches!(self.stance, Stance::Looking | Stance::Owning { .. });
-        if !takes_mail || self.mailroom.blocked {
+        if !takes_mail || self.mailroom.newer_release.is_some() {
             return;
         }
         if self.mailroom.reading {
@@ -84,8 +99,10 @@ impl Driver {
             if letter.seq <= self.mailroom.taken {
                 continue;
             }
-            if !self.take_letter(&letter).await {
-                return;
+            match self.take_letter(&letter).await {
+                Ok(()) => {}
+                Err(Left::Soon) => return self.begin_reading(self.host.options.mail_delay),
+                Err(Left::Later | Left::ToOthers) => return,
             }
             self.mailroom.taken = letter.seq;
             self.wait_for_mail(letter.seq);
@@ -95,28 +112,27 @@ impl Driver {
         }
     }
 
-    /// `false`: it must wait, and all after it.
-    async fn take_letter(&mut self, letter: &Letter) -> bool {
+    async fn take_letter(&mut self, letter: &Letter) -> Result<(), Left> {
         let mail = match mail::decode(&letter.bytes) {
             Ok(mail) => mail,
-            Err(DecodeError::Version { .. }) => {
-                // A node of that release takes it; this one does not skip what was receipted.
-                self.mailroom.blocked = true;
-                tracing::warn!(session = %self.seat.key, "mail of a newer release is left");
-                return false;
+            Err(error @ DecodeError::Version { .. }) => {
+                tracing::warn!(session = %self.seat.key, %error, "session left to newer releases");
+                self.mailroom.newer_release = Some(error.to_string());
+                self.drain();
+                return Err(Left::ToOthers);
             }
             Err(error @ DecodeError::Corrupt { .. }) => {
                 tracing::error!(
                     session = %self.seat.key, letter = letter.seq.0, %error, "mail dropped"
                 );
-                return true;
+                return Ok(());
             }
         };
         match mail {
             Mail::WakeUp { .. } => {
                 if let Err(detail) = self.woken().await {
                     tracing::warn!(session = %self.seat.key, detail, "wake-up waits");
-                    return false;
+                    return Err(Left::Later);
                 }
             }
             Mail::Command { command, .. } => match self.prepare(command).await {
@@ -126,11 +142,11 @@ impl Driver {
                 }
                 Err(detail) => {
                     tracing::warn!(session = %self.seat.key, detail, "mail waits");
-                    return false;
+                    return Err(Left::Soon);
                 }
             },
         }
-        true
+        Ok(())
     }
 
     /// All up to this letter is decided and committed.
