@@ -1,5 +1,9 @@
 //! The library and the command line, as somebody uses them.
-#![allow(clippy::unwrap_used, reason = "what is missing fails its test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "what is missing fails its test"
+)]
 
 mod against_a_node;
 mod command_line;
