@@ -65,7 +65,7 @@ impl From<ChainError> for OpenError {
             }
             ChainError::Decode(DecodeError::Corrupt { .. }) => "record_corrupt",
             ChainError::Mislabelled { .. } => "record_mislabelled",
-            ChainError::Gap { .. } => "log_gap",
+            ChainError::Gap { .. } => LOG_GAP,
             ChainError::Forked { .. } => "log_forked",
             ChainError::EpochFell { .. } => "epoch_fell",
             ChainError::Unnumbered { .. } => "record_empty",
@@ -82,6 +82,9 @@ fn quarantined(code: &'static str, detail: impl Into<String>) -> OpenError {
     }
 }
 
+/// Code of a log in which Records are missing.
+const LOG_GAP: &str = "log_gap";
+
 /// Opens a session, reading at most `batch` Records at once.
 pub(crate) async fn open(
     stores: &Stores,
@@ -96,12 +99,33 @@ pub(crate) async fn open(
         .flatten()
         .and_then(|bytes| snapshot::decode(&bytes).ok())
         .filter(|snapshot| snapshot.session.key == *key);
-    let mut folding = match snapshot {
-        Some(snapshot) => Folding::from_snapshot(snapshot, &tail)?,
-        None => Folding::from_start(key),
+    let Some(snapshot) = snapshot else {
+        return anew(stores, key, &tail, batch).await;
     };
-    folding
+    let mut folding = Folding::from_snapshot(snapshot, &tail)?;
+    let folded = folding
         .fold_through(stores, &tail, batch, Seq(u64::MAX))
+        .await;
+    match folded {
+        Ok(()) => Ok(folding.opened()),
+        // A deletion purged what followed the snapshot, and a crash left the snapshot behind: what
+        // is kept then begins with the deletion and is whole by itself.
+        Err(gap @ OpenError::Quarantined { code: LOG_GAP, .. }) => {
+            anew(stores, key, &tail, batch).await.map_err(|_| gap)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn anew(
+    stores: &Stores,
+    key: &SessionKey,
+    tail: &TailInfo,
+    batch: usize,
+) -> Result<Opened, OpenError> {
+    let mut folding = Folding::from_start(key);
+    folding
+        .fold_through(stores, tail, batch, Seq(u64::MAX))
         .await?;
     Ok(folding.opened())
 }

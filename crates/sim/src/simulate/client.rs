@@ -15,7 +15,7 @@ use steadfast_runtime::sessions::{Admission, AdmitError};
 use tokio::task::JoinHandle;
 
 use super::follower;
-use super::world::World;
+use super::world::{Part, World};
 use crate::invariants::{OPERATOR_SAYS, Seen};
 
 /// A running client.
@@ -31,9 +31,9 @@ pub(super) fn start_all(world: &World) -> Vec<Client> {
         .map(|number| {
             let key = World::key(number);
             Client {
-                acts: tokio::spawn(act(world.clone(), key.clone())),
-                answers: tokio::spawn(answer(world.clone(), key.clone())),
-                follows: tokio::spawn(follower::follow(world.clone(), key)),
+                acts: tokio::spawn(act(world.of(&key, Part::Client), key.clone())),
+                answers: tokio::spawn(answer(world.of(&key, Part::People), key.clone())),
+                follows: tokio::spawn(follower::follow(world.of(&key, Part::Follower), key)),
             }
         })
         .collect()

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::tool::TOOLS;
-use super::world::World;
+use super::world::{Part, World};
 use crate::invariants::Seen;
 
 /// A model of this world.
@@ -33,9 +33,12 @@ impl ModelProvider for SimulatedModel {
     ) -> Result<ModelReply, ModelFailure> {
         self.world
             .saw(&request.session, &Seen::ModelAsked { request: &request });
+        let asked = Self {
+            world: self.world.of(&request.session, Part::Model),
+        };
         tokio::select! { biased;
             () = cancelled.cancelled() => Err(failure("cancelled", FailureClass::Fatal)),
-            reply = self.answer(&request, deltas) => reply,
+            reply = asked.answer(&request, deltas) => reply,
         }
     }
 

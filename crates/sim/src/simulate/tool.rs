@@ -12,7 +12,7 @@ use steadfast_tools::spec::{Approval, ToolSpec};
 use steadfast_tools::worker::{Job, ToolIo, ToolWorker};
 
 use super::setup::Mistake;
-use super::world::World;
+use super::world::{Part, World};
 use crate::invariants::Seen;
 
 /// Name, rule, and what is special about each tool.
@@ -84,7 +84,8 @@ struct SimulatedTool {
 #[async_trait]
 impl ToolWorker for SimulatedTool {
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome {
-        let world = &self.world;
+        let called = self.of(&job);
+        let world = &called.world;
         world.note(format!(
             "{} {} attempt {} starts",
             job.session.session, job.call, job.attempt
@@ -96,7 +97,7 @@ impl ToolWorker for SimulatedTool {
             begun: &broken.1,
         };
         world.saw(&job.session, &seen);
-        let work = self.work(&job);
+        let work = called.work(&job);
         tokio::pin!(work);
         tokio::select! { biased;
             outcome = &mut work => return outcome,
@@ -104,18 +105,19 @@ impl ToolWorker for SimulatedTool {
         }
         // It may stop at once, or go on and answer all the same.
         if world.chance(50) {
-            return self.silence(&job, "cancelled");
+            return called.silence(&job, "cancelled");
         }
         work.await
     }
 
     async fn check(&self, job: Job) -> CheckAnswer {
-        self.world.pause(100).await;
-        if self.world.chance(20) {
+        let called = self.of(&job);
+        called.world.pause(100).await;
+        if called.world.chance(20) {
             return CheckAnswer::Unknown;
         }
         if self.world.check(&job.session, job.call, job.epoch.0) {
-            let output = self.answer(&job);
+            let output = called.answer(&job);
             return CheckAnswer::Done(output);
         }
         CheckAnswer::NotDone
@@ -123,6 +125,12 @@ impl ToolWorker for SimulatedTool {
 }
 
 impl SimulatedTool {
+    fn of(&self, job: &Job) -> Self {
+        Self {
+            world: self.world.of(&job.session, Part::Tool),
+        }
+    }
+
     async fn work(&self, job: &Job) -> CallOutcome {
         let world = &self.world;
         world.pause(500).await;

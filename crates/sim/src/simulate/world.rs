@@ -26,6 +26,8 @@ pub(super) struct World {
     pub(super) setup: Arc<Setup>,
     pub(super) clock: TokioClock,
     state: Arc<Mutex<State>>,
+    /// Whose random numbers are drawn: a part's numbers do not depend on what others do meanwhile.
+    stream: u64,
     /// Told when a node is up. Wakes in the order of waiting, which a watch channel does not.
     node_up: Arc<Notify>,
 }
@@ -33,7 +35,8 @@ pub(super) struct World {
 struct State {
     /// The living node's sessions; `None` while it is down.
     node: Option<Sessions>,
-    rng: SmallRng,
+    seed: u64,
+    rngs: BTreeMap<u64, SmallRng>,
     calm: bool,
     trace: Vec<String>,
     broken: Vec<String>,
@@ -71,11 +74,22 @@ impl Watched {
     }
 }
 
+/// What draws random numbers of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    Client,
+    People,
+    Follower,
+    Model,
+    Tool,
+}
+
 impl World {
     pub(super) fn new(seed: u64, setup: Setup, clock: TokioClock) -> Self {
         let state = State {
             node: None,
-            rng: SmallRng::seed_from_u64(seed),
+            seed,
+            rngs: BTreeMap::new(),
             calm: false,
             trace: Vec::new(),
             broken: Vec::new(),
@@ -87,6 +101,7 @@ impl World {
             setup: Arc::new(setup),
             clock,
             state: Arc::new(Mutex::new(state)),
+            stream: 0,
             node_up: Arc::default(),
         }
     }
@@ -106,9 +121,29 @@ impl World {
 
     // ---- random numbers
 
+    /// The same world, with random numbers of its own for one part of one session.
+    pub(super) fn of(&self, key: &SessionKey, part: Part) -> Self {
+        let digits = key.session.as_str().trim_start_matches('s');
+        let number = digits.parse::<u64>().unwrap_or_default();
+        Self {
+            stream: 1 + number * 16 + part as u64,
+            ..self.clone()
+        }
+    }
+
+    fn with_rng<T>(&self, draw: impl FnOnce(&mut SmallRng) -> T) -> T {
+        let mut state = self.lock();
+        let seed = state
+            .seed
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(self.stream);
+        let fresh = || SmallRng::seed_from_u64(seed);
+        draw(state.rngs.entry(self.stream).or_insert_with(fresh))
+    }
+
     /// A number below `below`.
     pub(super) fn draw(&self, below: u64) -> u64 {
-        self.lock().rng.random_range(0..below)
+        self.with_rng(|rng| rng.random_range(0..below))
     }
 
     /// True so many times in a hundred.
@@ -118,7 +153,7 @@ impl World {
 
     /// A generator of its own, seeded from this one.
     pub(super) fn fork_rng(&self) -> SmallRng {
-        let seed = self.lock().rng.random();
+        let seed = self.with_rng(|rng| rng.random());
         SmallRng::seed_from_u64(seed)
     }
 
