@@ -156,6 +156,10 @@ async fn kills_at_random_lose_nothing_and_repeat_only_what_may_be() {
         }
         let events = log(&client, &session).await;
         assert_eq!(endings(&events).len(), KILLS, "{session}");
+        in_doubt += events
+            .iter()
+            .filter(|event| event["settlement"] == "in_doubt")
+            .count();
         let settled = events
             .iter()
             .filter(|event| event["type"] == "call_settled");
