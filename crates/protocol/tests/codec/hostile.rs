@@ -85,14 +85,14 @@ fn every_truncation_and_every_trailing_byte_is_corrupt() {
 #[test]
 fn what_is_larger_than_anything_written_is_corrupt() {
     let limits = [
-        record::READ_BYTES_MAX,
-        mail::LETTER_BYTES_MAX,
-        live::FRAME_BYTES_MAX,
-        snapshot::SNAPSHOT_BYTES_MAX,
+        (1, record::READ_BYTES_MAX),
+        (1, mail::LETTER_BYTES_MAX),
+        (1, live::FRAME_BYTES_MAX),
+        (2, snapshot::SNAPSHOT_BYTES_MAX),
     ];
-    for (decode, bytes_max) in decoders().into_iter().zip(limits) {
+    for (decode, (version, bytes_max)) in decoders().into_iter().zip(limits) {
         let mut bytes = vec![0xc0; bytes_max + 1];
-        bytes[0] = 1;
+        bytes[0] = version;
         let error = decode(&bytes).unwrap_err().to_string();
         assert!(error.contains("are allowed"), "{error}");
     }

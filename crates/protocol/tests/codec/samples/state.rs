@@ -54,14 +54,15 @@ pub(crate) fn snapshot() -> Snapshot {
     session.compactions = 2;
     session.receipts = serde_json::from_value(json!({
         "horizon": 5,
-        "entries": [
-            [[1, 2], {
+        "completed": (0..56).collect::<Vec<u8>>(),
+        "others": [
+            [0, [1, 2], {
                 "digest": 3,
                 "verdict": {"type": "accepted", "turn": 12},
                 "at": NOW,
                 "progress": {"type": "running", "turn": 12},
             }],
-            [[u64::MAX, 0], {
+            [2, [u64::MAX, 0], {
                 "digest": u64::MAX,
                 "verdict": {"type": "rejected", "reason": "queue_full"},
                 "at": NOW,
