@@ -44,9 +44,9 @@ impl SmallDisk {
         let mut file = File::create(self.filler()).unwrap();
         let mut piece_bytes = 64 * 1024;
         while piece_bytes > 0 {
-            match file.write(&vec![1; piece_bytes]) {
-                Ok(_) => {}
-                Err(_) => piece_bytes /= 2,
+            // What of a piece found room stays.
+            if file.write_all(&vec![1; piece_bytes]).is_err() {
+                piece_bytes /= 2;
             }
         }
     }
