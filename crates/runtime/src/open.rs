@@ -111,7 +111,10 @@ pub(crate) async fn open(
         // A deletion purged what followed the snapshot, and a crash left the snapshot behind: what
         // is kept then begins with the deletion and is whole by itself.
         Err(gap @ OpenError::Quarantined { code: LOG_GAP, .. }) => {
-            anew(stores, key, &tail, batch).await.map_err(|_| gap)
+            match anew(stores, key, &tail, batch).await {
+                Err(OpenError::Quarantined { .. }) => Err(gap),
+                opened => opened,
+            }
         }
         Err(error) => Err(error),
     }
