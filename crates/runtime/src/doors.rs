@@ -19,6 +19,7 @@ use steadfast_core::session::Session;
 use thiserror::Error;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::feed::Feed;
 use crate::host::{Host, backoff};
@@ -55,6 +56,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Door {
     inbox: mpsc::Sender<Knock>,
     committed: watch::Receiver<Option<Arc<Session>>>,
+    /// Cancelled when the seat is dropped. Wakes in the order of waiting, which a watch does not.
+    gone: CancellationToken,
     pub(crate) feed: Arc<Feed>,
 }
 
@@ -83,8 +86,7 @@ impl Door {
 
     /// Waits until the owner is gone.
     pub(crate) async fn gone(&self) {
-        let mut committed = self.committed.clone();
-        while committed.changed().await.is_ok() {}
+        self.gone.cancelled().await;
     }
 }
 
@@ -96,6 +98,8 @@ pub(crate) struct Seat {
     pub(crate) feed: Arc<Feed>,
     doors: Arc<Doors>,
     left_properly: bool,
+    /// Dropped last: whoever waited then finds no door.
+    _gone: DropGuard,
 }
 
 impl Seat {
@@ -212,6 +216,7 @@ impl Doors {
         }
         let (sender, inbox) = mpsc::channel(options.door_commands_max.max(1));
         let (committed, receiver) = watch::channel(None);
+        let gone = CancellationToken::new();
         let feed = Arc::new(Feed::new(
             key.clone(),
             Arc::clone(&self.host.stores.live),
@@ -220,6 +225,7 @@ impl Doors {
         let door = Arc::new(Door {
             inbox: sender,
             committed: receiver,
+            gone: gone.clone(),
             feed: Arc::clone(&feed),
         });
         state.by_session.insert(key.clone(), Arc::clone(&door));
@@ -233,6 +239,7 @@ impl Doors {
             feed,
             doors: Arc::clone(self),
             left_properly: false,
+            _gone: gone.drop_guard(),
         };
         Ok(Entered::Made(door, seat))
     }

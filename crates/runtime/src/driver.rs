@@ -283,7 +283,7 @@ impl Driver {
         // Its size was bounded before it was decided; if that failed, the session must not spin.
         let departure = self
             .journal
-            .depart(&self.host.node)
+            .depart(&self.host.node, self.host.options.record_bytes_max)
             .map_err(|error| error.to_string())?;
         self.landing = departure
             .map(|departure| Landing::begin(&self.host, &self.seat.key, departure, self.claim));

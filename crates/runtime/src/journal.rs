@@ -14,7 +14,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use steadfast_core::id::{NodeId, Seq, Timestamp};
 use steadfast_core::input::{Input, instant};
-use steadfast_core::limits::RECORD_BYTES_MAX;
 use steadfast_core::session::Session;
 use steadfast_core::{Answer, apply, decide};
 use steadfast_protocol::EncodeError;
@@ -141,7 +140,11 @@ impl Journal {
     }
 
     /// Closes the next Record, if something waits and none is in flight: as many entries as fit.
-    pub(crate) fn depart(&mut self, node: &NodeId) -> Result<Option<Departure>, EncodeError> {
+    pub(crate) fn depart(
+        &mut self,
+        node: &NodeId,
+        bytes_max: usize,
+    ) -> Result<Option<Departure>, EncodeError> {
         if self.flight.is_some() || self.waiting.is_empty() {
             return Ok(None);
         }
@@ -154,7 +157,7 @@ impl Journal {
         let bytes = loop {
             let encoded = record::encode(&record);
             let fits = match &encoded {
-                Ok(bytes) => bytes.len() <= RECORD_BYTES_MAX,
+                Ok(bytes) => bytes.len() <= bytes_max,
                 Err(EncodeError::TooLarge { .. }) => false,
                 Err(EncodeError::TooDeep { .. } | EncodeError::Unwritable { .. }) => true,
             };
@@ -224,6 +227,7 @@ mod tests {
     use steadfast_core::id::{CommandId, SessionId, SessionKey, TenantId};
 
     use super::*;
+    use steadfast_core::limits::RECORD_BYTES_MAX;
 
     fn journal() -> Journal {
         let key = SessionKey {
@@ -263,12 +267,12 @@ mod tests {
     fn what_is_decided_during_an_append_is_one_record() {
         let mut journal = journal();
         submit(&mut journal, 0, 10);
-        let first = journal.depart(&node()).unwrap().unwrap();
+        let first = journal.depart(&node(), RECORD_BYTES_MAX).unwrap().unwrap();
         submit(&mut journal, 1, 10);
         submit(&mut journal, 2, 10);
-        assert_eq!(journal.depart(&node()).unwrap(), None);
+        assert_eq!(journal.depart(&node(), RECORD_BYTES_MAX).unwrap(), None);
         journal.land(Tail(7)).unwrap();
-        let second = journal.depart(&node()).unwrap().unwrap();
+        let second = journal.depart(&node(), RECORD_BYTES_MAX).unwrap().unwrap();
         assert_eq!(second.expected, Tail(7));
         assert_eq!(second.append.first_seq, first.append.last_seq.next());
         let record = journal.land(Tail(9)).unwrap();
@@ -285,7 +289,7 @@ mod tests {
         }
         let mut entries = 0;
         let mut tail = 0;
-        while let Some(departure) = journal.depart(&node()).unwrap() {
+        while let Some(departure) = journal.depart(&node(), RECORD_BYTES_MAX).unwrap() {
             assert!(departure.append.bytes.len() <= RECORD_BYTES_MAX);
             assert_eq!(departure.expected, Tail(tail));
             let after = Arc::clone(journal.in_flight().unwrap());
@@ -305,6 +309,6 @@ mod tests {
         submit(&mut journal, 0, 10);
         journal.forget();
         assert_eq!(*journal.decided(), before);
-        assert_eq!(journal.depart(&node()).unwrap(), None);
+        assert_eq!(journal.depart(&node(), RECORD_BYTES_MAX).unwrap(), None);
     }
 }

@@ -34,6 +34,9 @@ pub struct Options {
     pub mail_delay: Duration,
     /// Letters read from a mailbox at once.
     pub mail_batch_max: usize,
+    /// A Record is closed before it grows above this many bytes; above
+    /// [`RECORD_BYTES_MAX`](steadfast_core::limits::RECORD_BYTES_MAX) other stores may refuse it.
+    pub record_bytes_max: usize,
     /// Records after which a snapshot is written.
     pub snapshot_records: u64,
     /// Records since the last snapshot below which none is written when a session is let go.
@@ -74,6 +77,7 @@ impl Default for Options {
             activations_max: 64,
             mail_delay: Duration::from_secs(1),
             mail_batch_max: 64,
+            record_bytes_max: steadfast_core::limits::RECORD_BYTES_MAX,
             snapshot_records: 64,
             snapshot_at_release_records_min: 8,
             directory_delay: Duration::from_millis(250),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use steadfast_sim::simulate::{Mistake, Setup, simulate};
 
 /// Seeds that once broke a promise.
-const REGRESSIONS: &[u64] = &[5403, 5595];
+const REGRESSIONS: &[u64] = &[5403, 5595, 100_512, 101_323];
 
 /// Time for fresh seeds.
 const BUDGET: Duration = Duration::from_secs(20);

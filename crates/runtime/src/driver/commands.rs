@@ -90,8 +90,13 @@ impl Driver {
     pub(super) fn decide_command(&mut self, prepared: Prepared, receipted: bool) -> Option<Answer> {
         let Prepared { command, slot } = prepared;
         let looked = self.stance == Stance::Looking;
-        if looked {
-            self.own(new_agent(&command.body));
+        let makes_one = match self.journal.decided().existence {
+            Existence::Absent => new_agent(&command.body),
+            Existence::Open(_) | Existence::Deleting(_) => None,
+        };
+        if looked || makes_one.is_some() {
+            // A session that is made while it is owned already gets its agent's limits, too.
+            self.own(makes_one);
         }
         let cause = Cause::Command {
             id: command.id.clone(),

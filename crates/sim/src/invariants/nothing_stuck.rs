@@ -12,6 +12,9 @@ use super::{Invariant, Seen};
 #[derive(Default)]
 pub(super) struct NothingStuck {
     accepted: BTreeSet<CommandId>,
+    /// Receipts that clients hold for commands in the mailbox.
+    receipted: BTreeSet<CommandId>,
+    settled: BTreeSet<CommandId>,
 }
 
 impl Invariant for NothingStuck {
@@ -33,12 +36,27 @@ impl Invariant for NothingStuck {
                 ..
             } => {
                 self.accepted.clear();
+                self.receipted.clear();
+                Ok(())
+            }
+            Seen::Receipted { command } => {
+                self.receipted.insert((*command).clone());
+                Ok(())
+            }
+            Seen::Event {
+                event: Event::CommandSettled { command, .. },
+                ..
+            } => {
+                self.settled.insert(command.clone());
                 Ok(())
             }
             Seen::Settled { log } => {
                 let running = outstanding(log);
                 if !running.is_empty() || log.turn.is_some() || !log.queue.is_empty() {
                     return Err(format!("still wanted: {running:?}, turn {:?}", log.turn));
+                }
+                if let Some(lost) = self.receipted.difference(&self.settled).next() {
+                    return Err(format!("{lost} has a receipt and was never decided"));
                 }
                 let open = self.accepted.iter().find(|message| {
                     let progress = log

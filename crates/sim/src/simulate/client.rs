@@ -58,6 +58,9 @@ async fn act(world: World, key: SessionKey) {
     let mut sent: Vec<CommandId> = Vec::new();
     for number in 0..world.setup.actions {
         world.pause(2_000).await;
+        if world.chance(5) {
+            burst(&world, &key, number).await;
+        }
         let name = format!("c{number}");
         let Ok(id) = CommandId::new(name) else {
             continue;
@@ -82,6 +85,25 @@ async fn act(world: World, key: SessionKey) {
             _ => {}
         }
     }
+}
+
+/// Several large messages at once: more than one Record takes.
+async fn burst(world: &World, key: &SessionKey, number: u64) {
+    let part = || {
+        Stored::Inline(ContentPart::Text {
+            text: "z".repeat(15_000),
+        })
+    };
+    let large = |index: u64| {
+        let id = CommandId::new(format!("b{number}-{index}")).ok()?;
+        let mut body = message(world, WhenBusy::Queue, None);
+        if let CommandBody::Submit { content, .. } = &mut body {
+            *content = (0..7).map(|_| part()).collect();
+        }
+        Some(send(world, key, Command { id, body }))
+    };
+    let sent: Vec<_> = (0..4).filter_map(large).collect();
+    futures_util::future::join_all(sent).await;
 }
 
 async fn reuse(world: &World, key: &SessionKey, id: CommandId, reason: Rejection) {
@@ -177,12 +199,7 @@ async fn send(world: &World, key: &SessionKey, command: Command) -> Option<Verdi
                 }
             }
             Ok(Admission::Accepted) => {
-                world.saw(
-                    key,
-                    &Seen::Receipted {
-                        command: &command.id,
-                    },
-                );
+                world.receipted(key, &command.id);
                 return None;
             }
             Err(AdmitError::MailboxFull) => return None,

@@ -24,6 +24,7 @@ pub(super) struct Node {
     world: World,
     stores: Stores,
     durability: Durability,
+    cramped: bool,
     starts: u64,
     running: Option<Running>,
 }
@@ -42,10 +43,12 @@ impl Node {
             Durability::Strict
         };
         let durability = world.setup.durability.unwrap_or(drawn);
+        let cramped = world.chance(25);
         Self {
             world: world.clone(),
             stores,
             durability,
+            cramped,
             starts: 0,
             running: None,
         }
@@ -66,7 +69,15 @@ impl Node {
             return self.world.broken("node", "it could not be set up");
         };
         let clock = Arc::new(self.world.clock);
-        match Runtime::start(options(), stores, agents, clock, node).await {
+        match Runtime::start(
+            options(&self.world.setup, self.cramped),
+            stores,
+            agents,
+            clock,
+            node,
+        )
+        .await
+        {
             Ok((sessions, handle)) => {
                 self.running = Some(Running {
                     handle,

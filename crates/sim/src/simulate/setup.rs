@@ -1,6 +1,7 @@
 //! What a run is made of.
 
 use steadfast_core::input::Durability;
+use steadfast_core::limits::RECORD_BYTES_MAX;
 use steadfast_runtime::Options;
 
 /// The size and the roughness of a run.
@@ -68,9 +69,21 @@ impl Mistake {
     ];
 }
 
-/// Limits that make much happen in little time.
-pub(super) fn options() -> Options {
+/// Limits that make much happen in little time; `cramped`: one session in memory at a time, so that
+/// commands to the others go through their mailboxes.
+pub(super) fn options(setup: &Setup, cramped: bool) -> Options {
+    let uncapped = setup.mistake == Some(Mistake::RecordWithoutSizeCap);
     Options {
+        actors_max: if cramped {
+            1
+        } else {
+            Options::default().actors_max
+        },
+        record_bytes_max: if uncapped {
+            usize::MAX
+        } else {
+            RECORD_BYTES_MAX
+        },
         idle_after: std::time::Duration::from_secs(2),
         sweep_every: std::time::Duration::from_secs(5),
         snapshot_records: 6,

@@ -1,7 +1,7 @@
 //! What the parts of a run share: the seed's random numbers, the watch over each session, what the
 //! outside remembers. Everything runs on one thread, so the lock is never waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use steadfast_core::apply;
 use steadfast_core::event::Event;
-use steadfast_core::id::{CallId, Seq, SessionId, SessionKey, TenantId};
+use steadfast_core::id::{CallId, CommandId, Seq, SessionId, SessionKey, TenantId};
 use steadfast_core::session::Session;
 use steadfast_protocol::record::{self, RecordHash};
 use steadfast_runtime::sessions::Sessions;
@@ -56,6 +56,8 @@ struct Watched {
     acted: BTreeMap<CallId, u32>,
     /// A check said «not done»: attempts of lower epochs are refused from then on.
     refused_below: BTreeMap<CallId, u64>,
+    /// Commands in the mailbox whose clients hold a receipt.
+    receipted: BTreeSet<CommandId>,
     /// Numbers of the events that removed the session.
     deletions: Vec<Seq>,
 }
@@ -69,6 +71,7 @@ impl Watched {
             watch: Watch::new(),
             acted: BTreeMap::new(),
             refused_below: BTreeMap::new(),
+            receipted: BTreeSet::new(),
             deletions: Vec::new(),
         }
     }
@@ -231,6 +234,16 @@ impl World {
         }
     }
 
+    /// A client holds a receipt of the mailbox.
+    pub(super) fn receipted(&self, key: &SessionKey, command: &CommandId) {
+        self.saw(key, &Seen::Receipted { command });
+        let mut state = self.lock();
+        let watched = watched(&mut state, key);
+        if watched.log.receipts.get(command).is_none() {
+            watched.receipted.insert(command.clone());
+        }
+    }
+
     /// Some owner sends a Record.
     pub(super) fn record_sent(&self, key: &SessionKey, bytes: &[u8]) {
         let Ok(record) = record::decode(bytes) else {
@@ -270,8 +283,15 @@ impl World {
                     event,
                 }));
                 apply(&mut watched.log, entry.at, event);
-                if matches!(event, Event::SessionDeleted) {
-                    watched.deletions.push(watched.log.seq);
+                match event {
+                    Event::CommandSettled { command, .. } => {
+                        watched.receipted.remove(command);
+                    }
+                    Event::SessionDeleted => {
+                        watched.receipted.clear();
+                        watched.deletions.push(watched.log.seq);
+                    }
+                    _ => {}
                 }
                 let json = serde_json::to_string(event).unwrap_or_default();
                 lines.push(format!(
@@ -360,7 +380,8 @@ impl World {
         let state = self.lock();
         state.watched.values().all(|watched| {
             let log = &watched.log;
-            log.turn.is_none()
+            watched.receipted.is_empty()
+                && log.turn.is_none()
                 && log.queue.is_empty()
                 && steadfast_core::outstanding(log).is_empty()
         })
