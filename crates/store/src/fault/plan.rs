@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use super::odds::{Odds, draw_duration};
@@ -19,7 +19,9 @@ use crate::local::lock;
 /// the odds.
 pub struct FaultPlan {
     state: Mutex<State>,
-    connection: watch::Sender<Connection>,
+    connection: Mutex<Connection>,
+    /// Wakes in the order of waiting, which a watch channel does not: runs must be the same.
+    changed: Notify,
 }
 
 struct State {
@@ -60,7 +62,8 @@ impl FaultPlan {
         };
         Self {
             state: Mutex::new(state),
-            connection: watch::Sender::new(Connection::Open),
+            connection: Mutex::new(Connection::Open),
+            changed: Notify::new(),
         }
     }
 
@@ -77,7 +80,7 @@ impl FaultPlan {
         state.is_disk_full = false;
         state.script.clear();
         drop(state);
-        self.connection.send_replace(Connection::Open);
+        self.connect(Connection::Open);
     }
 
     /// The next call of this kind that has no other script before it meets this fault.
@@ -98,26 +101,46 @@ impl FaultPlan {
         state.script.entry(operation).or_default().push_back(fault);
     }
 
+    fn connect(&self, connection: Connection) {
+        *lock(&self.connection) = connection;
+        self.changed.notify_waiters();
+    }
+
+    fn connection(&self) -> Connection {
+        *lock(&self.connection)
+    }
+
+    /// Waits until the connection is as wanted.
+    async fn until(&self, wanted: impl Fn(Connection) -> bool) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if wanted(self.connection()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// Cuts the connection: calls fail until it is opened.
     pub fn cut(&self) {
-        self.connection
-            .send_replace(Connection::Cut { until: None });
+        self.connect(Connection::Cut { until: None });
     }
 
     /// Cuts the connection for a while.
     pub fn cut_for(&self, duration: Duration) {
         let until = Some(Instant::now() + duration);
-        self.connection.send_replace(Connection::Cut { until });
+        self.connect(Connection::Cut { until });
     }
 
     /// Blocks the connection: calls wait until it is opened.
     pub fn block(&self) {
-        self.connection.send_replace(Connection::Blocked);
+        self.connect(Connection::Blocked);
     }
 
     /// Opens the connection.
     pub fn open(&self) {
-        self.connection.send_replace(Connection::Open);
+        self.connect(Connection::Open);
     }
 
     /// Fills the disk, so that writes are refused, or makes room.
@@ -132,10 +155,8 @@ impl FaultPlan {
 
     /// Waits while the connection is blocked, then decides.
     pub(super) async fn decide(&self, operation: Operation) -> Decision {
-        let mut connection = self.connection.subscribe();
-        let is_open = |connection: &Connection| *connection != Connection::Blocked;
-        // Fails only when the sender is gone, and `self` holds it. Dropped at once: it is a lock.
-        drop(connection.wait_for(is_open).await);
+        self.until(|connection| connection != Connection::Blocked)
+            .await;
         self.decide_now(operation)
     }
 
@@ -146,7 +167,7 @@ impl FaultPlan {
         let latency = draw_duration(rng, odds.latency_max);
         if rng.random_range(0..1_000) < odds.cut_permille && !self.is_cut() {
             let until = Some(Instant::now() + draw_duration(rng, odds.cut_max));
-            self.connection.send_replace(Connection::Cut { until });
+            self.connect(Connection::Cut { until });
         }
         let fault = if self.is_cut() {
             Some(state.fault_of_a_cut(operation))
@@ -173,19 +194,16 @@ impl FaultPlan {
 
     /// Waits until the connection is cut.
     pub(super) async fn until_cut(&self) {
-        let mut connection = self.connection.subscribe();
-        let is_cut = |connection: &Connection| connection.cut_left().is_some();
-        // As above.
-        drop(connection.wait_for(is_cut).await);
+        self.until(|connection| connection.cut_left().is_some())
+            .await;
     }
 
     /// Waits until calls come through.
     pub(super) async fn until_open(&self) {
-        let mut connection = self.connection.subscribe();
         loop {
-            let now = *connection.borrow_and_update();
-            let changed = connection.changed();
-            let _changed = match now {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            match self.connection() {
                 Connection::Open => return,
                 Connection::Blocked | Connection::Cut { until: None } => changed.await,
                 Connection::Cut { until: Some(until) } => {
@@ -194,21 +212,21 @@ impl FaultPlan {
                     }
                     tokio::select! {
                         biased;
-                        changed = changed => changed,
-                        () = sleep_until(until) => Ok(()),
+                        () = changed => {}
+                        () = sleep_until(until) => {}
                     }
                 }
-            };
+            }
         }
     }
 
     /// Whether nothing comes through now.
     pub(super) fn is_silent(&self) -> bool {
-        *self.connection.borrow() == Connection::Blocked || self.is_cut()
+        self.connection() == Connection::Blocked || self.is_cut()
     }
 
     fn is_cut(&self) -> bool {
-        self.connection.borrow().cut_left().is_some()
+        self.connection().cut_left().is_some()
     }
 }
 
