@@ -12,7 +12,6 @@ use steadfast_core::session::Session;
 use steadfast_core::transcript::ItemBody;
 use steadfast_core::waiting;
 
-use super::mutant::Mutant;
 use super::world::World;
 
 /// What the committed log has said so far.
@@ -166,7 +165,7 @@ pub(super) fn start(world: &World, index: usize, effect: Effect) -> Option<Strin
             if !allowed {
                 return Some(format!("{effect} started before its event"));
             }
-            invalid_transcript(&owner.decided, world.is(Mutant::ModelAskedWithOpenCall))
+            invalid_transcript(&owner.decided)
         }
         Effect::ToolCall { call, attempt } => {
             if owner.decided.call(call).is_none() {
@@ -193,7 +192,7 @@ pub(super) fn start(world: &World, index: usize, effect: Effect) -> Option<Strin
 }
 
 /// A transcript is valid when each call has exactly one result, right after its reply.
-fn invalid_transcript(session: &Session, drop_results: bool) -> Option<String> {
+fn invalid_transcript(session: &Session) -> Option<String> {
     let mut open: Vec<CallId> = Vec::new();
     for item in &session.transcript.items {
         match &item.body {
@@ -208,9 +207,7 @@ fn invalid_transcript(session: &Session, drop_results: bool) -> Option<String> {
                 if answered != open {
                     return Some(format!("results {answered:?} follow calls {open:?}"));
                 }
-                if !drop_results {
-                    open.clear();
-                }
+                open.clear();
             }
             ItemBody::User { .. } | ItemBody::Note { .. } if !open.is_empty() => {
                 return Some(format!(

@@ -32,15 +32,13 @@ pub enum Mutant {
     NoDedupe,
     /// A remote worker runs a `never` job without claiming it.
     JobWithoutClaim,
-    /// A model is asked although a call has no result.
-    ModelAskedWithOpenCall,
     /// An owner that lets go forgets to say when to look again.
     ReleaseLosesWakeUp,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 14] = [
         Self::IdWithoutEpoch,
         Self::EffectBeforeActivated,
         Self::ConflictReactivates,
@@ -54,7 +52,6 @@ impl Mutant {
         Self::UnknownTakenAsFailed,
         Self::NoDedupe,
         Self::JobWithoutClaim,
-        Self::ModelAskedWithOpenCall,
         Self::ReleaseLosesWakeUp,
     ];
 
