@@ -13,15 +13,19 @@
 
 pub mod active;
 pub mod blobs;
+pub mod claims;
 pub mod clock;
 pub mod directory;
 pub mod error;
 pub mod fault;
+pub mod jobs;
 pub mod live;
 pub mod local;
 pub mod log;
 pub mod mailbox;
+pub mod membership;
 pub mod memory;
+pub mod node_door;
 pub mod snapshots;
 mod stores;
 pub mod suite;
