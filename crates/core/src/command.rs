@@ -1,6 +1,9 @@
 //! What a client asks of a session.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::content::{BlobRef, CallOutput, Content};
@@ -30,10 +33,9 @@ impl Command {
     }
 }
 
-/// First 8 bytes of a BLAKE3 hash: tells two contents under one id apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+/// First 8 bytes of a BLAKE3 hash: tells two contents under one id apart. A number in a Record, 16
+/// hexadecimal digits in JSON, whose readers may round numbers above 2^53.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub u64);
 
 impl Digest {
@@ -43,6 +45,60 @@ impl Digest {
         let mut first = [0; 8];
         first.copy_from_slice(&hash.as_bytes()[..8]);
         Self(u64::from_be_bytes(first))
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_u64(self.0)
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Digest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Inside an event the format is hidden by the buffer of its tag: what is there tells.
+        deserializer.deserialize_any(EitherForm)
+    }
+}
+
+struct EitherForm;
+
+impl Visitor<'_> for EitherForm {
+    type Value = Digest;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("16 hexadecimal digits or a number")
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Digest, E> {
+        Ok(Digest(number))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Digest, E> {
+        let number = u64::from_str_radix(text, 16).map(Digest);
+        let number = number.ok().filter(|digest| digest.to_string() == text);
+        number.ok_or_else(|| E::custom("not 16 lower-case hexadecimal digits"))
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Digest {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Digest".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{16}$" })
     }
 }
 
@@ -201,4 +257,32 @@ pub struct MessageOptions {
     /// These tools are not offered in the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactive_tools: Option<Vec<String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Event, Verdict};
+
+    #[test]
+    fn a_digest_is_lossless_in_json() {
+        let event = Event::CommandSettled {
+            command: CommandId::new("m1").unwrap(),
+            digest: Digest((1 << 63) + 1),
+            verdict: Verdict::Done,
+        };
+        let json = serde_json::to_value(&event).unwrap();
+        assert_eq!(json["digest"], "8000000000000001");
+        assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
+        for text in [
+            "",
+            "1",
+            "8000000000000001\u{0}",
+            "800000000000000G",
+            "+000000000000001",
+        ] {
+            let digest = serde_json::from_value::<Digest>(text.into());
+            assert!(digest.is_err(), "{text:?}");
+        }
+    }
 }

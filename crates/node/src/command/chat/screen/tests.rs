@@ -140,7 +140,7 @@ fn people_are_asked_for_what_they_owe() {
         committed(
             6,
             1_000,
-            json!({ "type": "approval_requested", "approval": "approval-1-5-0", "input_digest": 7 }),
+            json!({ "type": "approval_requested", "approval": "approval-1-5-0", "input_digest": "0000000000000007" }),
         ),
         committed(
             7,
