@@ -8,28 +8,55 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 
 use super::{duration, nearest};
+use crate::app::Api;
 use crate::error::{ErrorCode, Problem};
+use crate::options::Limits;
 
-/// The parameters of a request; each is taken by name, and [`Query::end`] refuses what is left.
+/// What a route takes in its query string.
+pub(crate) trait Parameters: Sized {
+    /// Takes each parameter by its name. Whatever is not taken is then refused.
+    fn read(query: &mut Query, limits: &Limits) -> Result<Self, Problem>;
+}
+
+/// The route takes none.
+impl Parameters for () {
+    fn read(_: &mut Query, _: &Limits) -> Result<Self, Problem> {
+        Ok(())
+    }
+}
+
+/// The query string of a request. There is no other way to read one, so no route lets an unknown
+/// parameter pass.
+pub(crate) struct Asked<P = ()>(pub(crate) P);
+
+impl<P: Parameters> FromRequestParts<Api> for Asked<P> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let mut query = Query::of(&parts.uri);
+        let parameters = P::read(&mut query, &api.options().limits)?;
+        query.end()?;
+        Ok(Self(parameters))
+    }
+}
+
+/// How long to wait for the end of a turn, in milliseconds.
+pub(crate) struct Wait(pub(crate) Option<u64>);
+
+impl Parameters for Wait {
+    fn read(query: &mut Query, limits: &Limits) -> Result<Self, Problem> {
+        query.duration_ms("wait", limits.wait_ms_max).map(Self)
+    }
+}
+
+/// The parameters of a request; each is taken by name.
 pub(crate) struct Query {
     pairs: Vec<(String, String)>,
     known: Vec<&'static str>,
 }
 
-/// The query string of a route that has no parameters: there is none.
-pub(crate) struct NoQuery;
-
-impl<S: Sync> FromRequestParts<S> for NoQuery {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        Query::of(&parts.uri).end()?;
-        Ok(Self)
-    }
-}
-
 impl Query {
-    pub(crate) fn of(uri: &Uri) -> Self {
+    fn of(uri: &Uri) -> Self {
         let text = uri.query().unwrap_or_default();
         let pairs = form_urlencoded::parse(text.as_bytes())
             .into_owned()
@@ -119,7 +146,7 @@ impl Query {
     }
 
     /// Refuses parameters that nobody asked for.
-    pub(crate) fn end(self) -> Result<(), Problem> {
+    fn end(self) -> Result<(), Problem> {
         let Some((name, _)) = self.pairs.first() else {
             return Ok(());
         };

@@ -7,6 +7,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use steadfast_core::id::{CommandId, SessionId, SessionKey};
 
+use super::query::{Asked, Parameters};
 use crate::app::Api;
 use crate::auth::Caller;
 use crate::error::{ErrorCode, Problem};
@@ -14,13 +15,14 @@ use crate::error::{ErrorCode, Problem};
 /// Name of the header that carries a command's id, for commands without a body field for it.
 pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Who asks, and the parameters of the path.
-pub(crate) struct Target {
+/// Who asks, the parameters of the path, and those of the query string.
+pub(crate) struct Target<P = ()> {
     pub(crate) caller: Caller,
+    pub(crate) query: P,
     params: RawPathParams,
 }
 
-impl FromRequestParts<Api> for Target {
+impl<P: Parameters> FromRequestParts<Api> for Target<P> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
@@ -31,11 +33,16 @@ impl FromRequestParts<Api> for Target {
         // Every route stands behind the layer that identifies the caller.
         let caller =
             caller.ok_or_else(|| Problem::new(ErrorCode::Internal, "the request has no caller"))?;
-        Ok(Self { caller, params })
+        let Asked(query) = Asked::from_request_parts(parts, api).await?;
+        Ok(Self {
+            caller,
+            query,
+            params,
+        })
     }
 }
 
-impl Target {
+impl<P> Target<P> {
     /// A parameter of the path.
     pub(crate) fn param<T>(&self, name: &'static str) -> Result<T, Problem>
     where

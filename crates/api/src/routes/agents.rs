@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
-use crate::input::query::NoQuery;
+use crate::input::query::Asked;
 use crate::input::target::Target;
 
 /// The configured agents.
@@ -65,7 +65,7 @@ impl AgentView {
         (status = "4XX", description = "`unauthorized`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn list(State(api): State<Api>, _: NoQuery) -> Json<AgentList> {
+pub(crate) async fn list(State(api): State<Api>, _: Asked) -> Json<AgentList> {
     let agents = api.backend().agents().values();
     let agents = agents.map(|agent| AgentView::of(agent)).collect();
     Json(AgentList { agents })
@@ -85,7 +85,6 @@ pub(crate) async fn list(State(api): State<Api>, _: NoQuery) -> Json<AgentList> 
 pub(crate) async fn get(
     State(api): State<Api>,
     target: Target,
-    _: NoQuery,
 ) -> Result<Json<AgentView>, Problem> {
     let name: AgentName = target.param("agent")?;
     let agent = api.backend().agents().get(&name).ok_or_else(|| {

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use steadfast_core::call::CallState;
@@ -17,9 +17,10 @@ use super::command::{self, CommandAnswer};
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::body::JsonBody;
-use crate::input::query::Query;
+use crate::input::query::{Parameters, Query};
 use crate::input::target::{CommandKey, Target};
 use crate::messages::load;
+use crate::options::Limits;
 
 /// Waiting sessions read from the directory at once.
 const SESSIONS_MAX: usize = 100;
@@ -101,6 +102,21 @@ pub(crate) struct WaitingApproval {
     expires_at: Option<u64>,
 }
 
+/// In which sessions to look.
+pub(crate) struct Wanted {
+    after: Option<SessionId>,
+    limit: usize,
+}
+
+impl Parameters for Wanted {
+    fn read(query: &mut Query, _: &Limits) -> Result<Self, Problem> {
+        Ok(Self {
+            after: query.parsed("after")?,
+            limit: query.limit(SESSIONS_MAX, SESSIONS_MAX)?,
+        })
+    }
+}
+
 /// Lists approvals that wait.
 ///
 /// Which sessions wait is read from the directory, which may be a moment behind; what they wait for
@@ -121,16 +137,12 @@ pub(crate) struct WaitingApproval {
 )]
 pub(crate) async fn list(
     State(api): State<Api>,
-    target: Target,
-    uri: Uri,
+    target: Target<Wanted>,
 ) -> Result<Json<WaitingApprovals>, Problem> {
-    let mut query = Query::of(&uri);
-    let after: Option<SessionId> = query.parsed("after")?;
-    let limit = query.limit(SESSIONS_MAX, SESSIONS_MAX)?;
-    query.end()?;
+    let limit = target.query.limit;
     let found = DirectoryQuery {
         status: Some(Status::Waiting),
-        after,
+        after: target.query.after.clone(),
         limit,
         ..DirectoryQuery::default()
     };

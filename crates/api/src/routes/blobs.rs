@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
-use crate::input::query::NoQuery;
 use crate::input::target::Target;
 
 /// Reads content that is too large for the log.
@@ -26,11 +25,7 @@ use crate::input::target::Target;
         (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn get(
-    State(api): State<Api>,
-    target: Target,
-    _: NoQuery,
-) -> Result<Response, Problem> {
+pub(crate) async fn get(State(api): State<Api>, target: Target) -> Result<Response, Problem> {
     let key = target.session()?;
     let hash = target.param("hash")?;
     api.backend().load(&key).await?;

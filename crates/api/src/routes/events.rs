@@ -6,18 +6,34 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use steadfast_core::id::{Seq, SessionKey};
 
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
-use crate::input::query::{self, Query};
+use crate::input::query::{self, Parameters, Query};
 use crate::input::target::Target;
+use crate::options::Limits;
 use crate::stream::subscriber::{self, OpenLog, Source, Subscription};
 
 const LAST_EVENT_ID: &str = "last-event-id";
+
+/// What to follow.
+pub(crate) struct Wanted {
+    after: Option<u64>,
+    follow: bool,
+}
+
+impl Parameters for Wanted {
+    fn read(query: &mut Query, _: &Limits) -> Result<Self, Problem> {
+        Ok(Self {
+            after: query.number("after")?,
+            follow: query.flag("follow")?.unwrap_or(true),
+        })
+    }
+}
 
 /// Follows a session.
 ///
@@ -54,15 +70,11 @@ const LAST_EVENT_ID: &str = "last-event-id";
 )]
 pub(crate) async fn events(
     State(api): State<Api>,
-    target: Target,
+    target: Target<Wanted>,
     headers: HeaderMap,
-    uri: Uri,
 ) -> Result<Response, Problem> {
     let key = target.session()?;
-    let mut query = Query::of(&uri);
-    let after = query.number("after")?;
-    let follow = query.flag("follow")?.unwrap_or(true);
-    query.end()?;
+    let Wanted { after, follow } = target.query;
     let cursor = Seq(last_event_id(&headers)?.or(after).unwrap_or(0));
     let limits = &api.options().limits;
     let permit = api.streams().open(limits, &target.caller.tenant)?;

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
+use crate::input::query::Asked;
 
 /// That something is well.
 #[derive(Debug, Serialize, ToSchema)]
@@ -23,7 +24,7 @@ pub(crate) struct Health {
     security(()),
     responses((status = 200, description = "It does", body = Health)),
 )]
-pub(crate) async fn healthz() -> Json<Health> {
+pub(crate) async fn healthz(_: Asked) -> Json<Health> {
     Json(Health { status: "ok" })
 }
 
@@ -38,7 +39,7 @@ pub(crate) async fn healthz() -> Json<Health> {
         (status = 503, description = "`draining`, `store_unavailable`, `timed_out`", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn readyz(State(api): State<Api>) -> Result<Json<Health>, Problem> {
+pub(crate) async fn readyz(State(api): State<Api>, _: Asked) -> Result<Json<Health>, Problem> {
     if api.shutdown().is_cancelled() {
         return Err(Problem::new(
             ErrorCode::Draining,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use axum::response::Html;
 
+use crate::input::query::Asked;
 use crate::openapi;
 
 /// Names the routes, for people.
@@ -14,7 +15,7 @@ use crate::openapi;
     security(()),
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),
 )]
-pub(crate) async fn index() -> Html<String> {
+pub(crate) async fn index(_: Asked) -> Html<String> {
     let document = openapi::document();
     let mut rows = String::new();
     for (path, item) in &document.paths.paths {

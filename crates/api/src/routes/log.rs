@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::Uri;
 use serde::Serialize;
 use serde_json::Value;
 use steadfast_core::id::Seq;
@@ -11,8 +10,9 @@ use utoipa::ToSchema;
 
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
-use crate::input::query::Query;
+use crate::input::query::{Parameters, Query};
 use crate::input::target::Target;
+use crate::options::Limits;
 use crate::stream::frame;
 
 const LIMIT_DEFAULT: usize = 100;
@@ -65,6 +65,21 @@ pub(crate) struct ShownEntry {
     events: Vec<Value>,
 }
 
+/// Which Records to read.
+pub(crate) struct Wanted {
+    after: Seq,
+    limit: usize,
+}
+
+impl Parameters for Wanted {
+    fn read(query: &mut Query, _: &Limits) -> Result<Self, Problem> {
+        Ok(Self {
+            after: Seq(query.number("after")?.unwrap_or(0)),
+            limit: query.limit(LIMIT_DEFAULT, LIMIT_MAX)?,
+        })
+    }
+}
+
 /// Reads the log, for people and tools.
 #[utoipa::path(
     get,
@@ -83,14 +98,10 @@ pub(crate) struct ShownEntry {
 )]
 pub(crate) async fn log(
     State(api): State<Api>,
-    target: Target,
-    uri: Uri,
+    target: Target<Wanted>,
 ) -> Result<Json<LogPage>, Problem> {
     let key = target.session()?;
-    let mut query = Query::of(&uri);
-    let after = Seq(query.number("after")?.unwrap_or(0));
-    let limit = query.limit(LIMIT_DEFAULT, LIMIT_MAX)?;
-    query.end()?;
+    let Wanted { after, limit } = target.query;
     // A log that is corrupt further on is shown as far as it can be read, Record by Record.
     let (until, batch) = match api.backend().load(&key).await {
         Ok(session) => (session.seq, BATCH_RECORDS),

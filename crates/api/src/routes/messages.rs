@@ -2,18 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::Uri;
 use serde::Serialize;
 use steadfast_core::session::Session;
 use utoipa::ToSchema;
 
 use crate::app::Api;
 use crate::error::{Problem, ProblemBody};
-use crate::input::query::{self, Query};
+use crate::input::query::{self, Parameters, Query};
 use crate::input::target::Target;
 use crate::messages::load::Loader;
 use crate::messages::page::{self, Window};
 use crate::messages::view::{Message, Part};
+use crate::options::Limits;
 
 const LIMIT_DEFAULT: usize = 50;
 const LIMIT_MAX: usize = 200;
@@ -46,6 +46,29 @@ pub(crate) struct QueuedMessage {
     parts: Vec<Part>,
 }
 
+/// Which messages to read.
+pub(crate) struct Wanted {
+    window: Window,
+    limit: usize,
+}
+
+impl Parameters for Wanted {
+    fn read(query: &mut Query, _: &Limits) -> Result<Self, Problem> {
+        let position = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        let window = match (query.number("before")?, query.number("after")?) {
+            (None, None) => Window::Newest,
+            (Some(before), None) => Window::Before(position(before)),
+            (None, Some(after)) => Window::After(position(after)),
+            (Some(_), Some(_)) => {
+                let rule = "it does not go together with `before`";
+                return Err(query::invalid("after", rule));
+            }
+        };
+        let limit = query.limit(LIMIT_DEFAULT, LIMIT_MAX)?;
+        Ok(Self { window, limit })
+    }
+}
+
 /// Reads the conversation.
 ///
 /// Without `before` and `after` it is the newest page. Positions never change, except that a
@@ -68,26 +91,10 @@ pub(crate) struct QueuedMessage {
 )]
 pub(crate) async fn list(
     State(api): State<Api>,
-    target: Target,
-    uri: Uri,
+    target: Target<Wanted>,
 ) -> Result<Json<MessageList>, Problem> {
     let key = target.session()?;
-    let mut query = Query::of(&uri);
-    let (before, after) = (query.number("before")?, query.number("after")?);
-    let limit = query.limit(LIMIT_DEFAULT, LIMIT_MAX)?;
-    query.end()?;
-    let position = |number| usize::try_from(number).unwrap_or(usize::MAX);
-    let window = match (before, after) {
-        (None, None) => Window::Newest,
-        (Some(before), None) => Window::Before(position(before)),
-        (None, Some(after)) => Window::After(position(after)),
-        (Some(_), Some(_)) => {
-            return Err(query::invalid(
-                "after",
-                "it does not go together with `before`",
-            ));
-        }
-    };
+    let Wanted { window, limit } = target.query;
     let session = api.backend().load(&key).await?;
     let page = page::read(api.backend(), &key, session.seq, window, limit).await?;
     let mut loader = Loader::new(api.backend(), &key);

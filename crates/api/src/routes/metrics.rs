@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::Api;
 use crate::error::ProblemBody;
+use crate::input::query::Asked;
 use crate::metrics::MetricsText;
 
 /// Counters of the node, in the text format of Prometheus.
@@ -20,7 +21,7 @@ use crate::metrics::MetricsText;
         (status = "4XX", description = "`unauthorized`, `scope_missing`", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn metrics(State(api): State<Api>) -> Response {
+pub(crate) async fn metrics(State(api): State<Api>, _: Asked) -> Response {
     let mut text = MetricsText::default();
     api.metrics().write(&mut text);
     let open = api.streams().count() as f64;

@@ -4,6 +4,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use crate::error::{ErrorCode, Problem};
+use crate::input::query::Asked;
 use crate::openapi;
 
 /// The description of this surface.
@@ -14,7 +15,7 @@ use crate::openapi;
     security(()),
     responses((status = 200, description = "An OpenAPI 3.1 document", body = Object, content_type = "application/json")),
 )]
-pub(crate) async fn document() -> Result<Response, Problem> {
+pub(crate) async fn document(_: Asked) -> Result<Response, Problem> {
     let text = openapi::text().map_err(|error| {
         tracing::error!(%error, "the description could not be written");
         Problem::new(ErrorCode::Internal, "the description could not be written")

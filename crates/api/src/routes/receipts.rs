@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use steadfast_core::command::CommandBody;
 
 use super::command::{self, CommandAnswer};
 use crate::app::Api;
 use crate::error::{Problem, ProblemBody};
-use crate::input::query::Query;
+use crate::input::query::Wait;
 use crate::input::target::{CommandKey, Target};
 use crate::receipt::{self, Receipt};
 
@@ -32,14 +32,11 @@ use crate::receipt::{self, Receipt};
 )]
 pub(crate) async fn get(
     State(api): State<Api>,
-    target: Target,
-    uri: Uri,
+    target: Target<Wait>,
 ) -> Result<Json<Receipt>, Problem> {
     let key = target.session()?;
     let id = target.param("message")?;
-    let mut query = Query::of(&uri);
-    let wait_ms = query.duration_ms("wait", api.options().limits.wait_ms_max)?;
-    query.end()?;
+    let Wait(wait_ms) = target.query;
     let receipt = receipt::look_up(api.backend(), &key, &id).await?;
     Ok(Json(match wait_ms {
         Some(wait_ms) if wait_ms > 0 => {

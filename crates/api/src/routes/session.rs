@@ -17,7 +17,6 @@ use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::body::JsonBody;
 use crate::input::nearest;
-use crate::input::query::NoQuery;
 use crate::input::target::{CommandKey, Target};
 use crate::session_view::SessionView;
 
@@ -123,7 +122,6 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), Problem> {
 pub(crate) async fn put(
     State(api): State<Api>,
     target: Target,
-    _: NoQuery,
     CommandKey(id): CommandKey,
     JsonBody(body): JsonBody<SessionBody>,
 ) -> Result<Response, Problem> {
@@ -184,7 +182,6 @@ pub(crate) fn made(admission: Admission, command_id: String) -> Result<Response,
 pub(crate) async fn get(
     State(api): State<Api>,
     target: Target,
-    _: NoQuery,
 ) -> Result<Json<SessionView>, Problem> {
     let session = api.backend().load(&target.session()?).await?;
     SessionView::of(&session).map(Json)
@@ -211,7 +208,6 @@ pub(crate) async fn get(
 pub(crate) async fn delete(
     State(api): State<Api>,
     target: Target,
-    _: NoQuery,
     CommandKey(id): CommandKey,
 ) -> Result<(StatusCode, Json<CommandAnswer>), Problem> {
     let key = target.session()?;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,8 +15,9 @@ use super::session::{self, SessionBody};
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::body::JsonBody;
-use crate::input::query::{self, Query};
+use crate::input::query::{self, Parameters, Query};
 use crate::input::target::{self, CommandKey, IDEMPOTENCY_KEY, Target};
+use crate::options::Limits;
 use crate::session_view::{SessionView, StatusView};
 
 const LIMIT_DEFAULT: usize = 50;
@@ -140,6 +141,21 @@ impl ListedSession {
     }
 }
 
+/// Which sessions to list.
+pub(crate) struct Wanted(DirectoryQuery);
+
+impl Parameters for Wanted {
+    fn read(query: &mut Query, _: &Limits) -> Result<Self, Problem> {
+        Ok(Self(DirectoryQuery {
+            agent: query.parsed("agent")?,
+            status: query.text("status")?.as_deref().map(status).transpose()?,
+            tag: query.text("tag")?,
+            after: query.parsed("after")?,
+            limit: query.limit(LIMIT_DEFAULT, LIMIT_MAX)?,
+        }))
+    }
+}
+
 /// Lists sessions.
 ///
 /// The list may be a moment behind; a session itself never is.
@@ -162,18 +178,9 @@ impl ListedSession {
 )]
 pub(crate) async fn list(
     State(api): State<Api>,
-    target: Target,
-    uri: Uri,
+    target: Target<Wanted>,
 ) -> Result<Json<SessionList>, Problem> {
-    let mut query = Query::of(&uri);
-    let wanted = DirectoryQuery {
-        agent: query.parsed("agent")?,
-        status: query.text("status")?.as_deref().map(status).transpose()?,
-        tag: query.text("tag")?,
-        after: query.parsed("after")?,
-        limit: query.limit(LIMIT_DEFAULT, LIMIT_MAX)?,
-    };
-    query.end()?;
+    let Wanted(wanted) = target.query;
     let limit = wanted.limit;
     let found = api.backend().list(&target.caller.tenant, wanted).await?;
     let next = (found.len() == limit)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 use steadfast_core::command::{CommandBody, MessageOptions, NewSession, WhenBusy};
@@ -19,7 +19,7 @@ use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::body::JsonBody;
 use crate::input::content::{ContentBody, PartBody};
 use crate::input::nearest;
-use crate::input::query::Query;
+use crate::input::query::Wait;
 use crate::input::target::{self, Target};
 use crate::receipt::{self, Receipt};
 
@@ -113,14 +113,11 @@ pub(crate) enum ContentSchema {
 )]
 pub(crate) async fn submit(
     State(api): State<Api>,
-    target: Target,
-    uri: Uri,
+    target: Target<Wait>,
     JsonBody(body): JsonBody<SubmitBody>,
 ) -> Result<(StatusCode, Json<Receipt>), Problem> {
     let key = target.session()?;
-    let mut query = Query::of(&uri);
-    let wait_ms = query.duration_ms("wait", api.options().limits.wait_ms_max)?;
-    query.end()?;
+    let Wait(wait_ms) = target.query;
     let id = match body.id.clone() {
         Some(id) => id,
         None => target::new_command_id()?,

@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 
 use crate::app::Api;
 use crate::error::{Problem, ProblemBody};
-use crate::input::query::NoQuery;
 use crate::input::target::Target;
 
 /// Why a session is as it is.
@@ -56,11 +55,7 @@ pub(crate) struct WhyView {
         (status = "5XX", description = "`store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
-pub(crate) async fn why(
-    State(api): State<Api>,
-    target: Target,
-    _: NoQuery,
-) -> Result<Json<WhyView>, Problem> {
+pub(crate) async fn why(State(api): State<Api>, target: Target) -> Result<Json<WhyView>, Problem> {
     let session = api.backend().load(&target.session()?).await?;
     let why = explain::why(&session);
     Ok(Json(WhyView {

@@ -6,6 +6,7 @@ mod bad_input;
 mod events;
 mod fuzz;
 mod messages;
+mod queries;
 mod sessions;
 mod sockets;
 mod turns;
