@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use steadfast_store::clock::{Clock, SystemClock};
-use steadfast_store::local::LocalLive;
+use steadfast_store::local::{LocalLive, LocalMembership, LocalNodeDoors};
 use steadfast_store::{Guarantee, Stores};
 use thiserror::Error;
 
@@ -215,6 +215,8 @@ fn ports(engine: &Arc<Engine>) -> Stores {
         blobs: Arc::new(RedbBlobs::new(engine())),
         snapshots: Arc::new(RedbSnapshots::new(engine())),
         live: Arc::new(LocalLive::default()),
+        membership: Arc::new(LocalMembership::alone()),
+        node_doors: Arc::new(LocalNodeDoors::default()),
     }
 }
 

@@ -21,6 +21,8 @@ mod line;
 mod live;
 mod log;
 mod mailbox;
+mod membership;
+mod node_doors;
 mod odds;
 mod operation;
 mod plan;
@@ -59,6 +61,8 @@ impl FaultLayer {
             blobs: Arc::new(blobs::FaultyBlobs::new(inner, &line)),
             snapshots: Arc::new(snapshots::FaultySnapshots::new(inner, &line)),
             live: Arc::new(live::FaultyLive::new(inner, &line)),
+            membership: Arc::new(membership::FaultyMembership::new(inner, &line)),
+            node_doors: Arc::new(node_doors::FaultyNodeDoors::new(inner, &line)),
         };
         Self { stores, line }
     }

@@ -3,15 +3,19 @@
 //! They hold nothing durable. A store fills them from what it keeps when it opens, and tells them
 //! of each change after it is durable.
 
+mod leases;
 mod live;
 mod mail_queue;
+mod node_doors;
 mod signals;
 mod timer_queue;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use leases::LocalMembership;
 pub use live::LocalLive;
 pub use mail_queue::MailQueue;
+pub use node_doors::LocalNodeDoors;
 pub use signals::Signals;
 pub use timer_queue::TimerQueue;
 

@@ -24,6 +24,12 @@ pub enum LeaseSignal {
 /// Leases of nodes: signs of life, nothing else. No decision about a session rests on them.
 #[async_trait]
 pub trait Membership: Send + Sync {
+    /// Whether no other process is at this store while this one is: then every other node that the
+    /// store names is gone, and needs no test.
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     /// Writes or renews this node's own lease. A lease that is gone is written again.
     async fn renew(&self, node: &NodeId) -> Result<(), WriteError>;
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::local::LocalLive;
+use crate::local::{LocalLive, LocalMembership, LocalNodeDoors};
 use crate::stores::Stores;
 use crate::{mailbox as mailbox_port, timers as timers_port};
 
@@ -27,13 +27,21 @@ pub use mailbox::MemoryMailbox;
 pub use snapshots::MemorySnapshots;
 pub use timers::MemoryTimers;
 
-/// A fresh store in memory.
+/// A fresh store in memory that one node has at a time: whatever other node it names is gone.
 pub fn stores(clock: Arc<dyn Clock>) -> Stores {
     stores_with(
         clock,
         mailbox_port::DELIVERY_SILENCE,
         timers_port::TIMER_SILENCE,
     )
+}
+
+/// A fresh store in memory that several nodes share.
+pub fn shared_stores(clock: Arc<dyn Clock>) -> Stores {
+    Stores {
+        membership: Arc::new(LocalMembership::shared()),
+        ..stores(clock)
+    }
 }
 
 /// A fresh store in memory that repeats what met silence after other delays than usual.
@@ -51,5 +59,7 @@ pub fn stores_with(
         blobs: Arc::new(MemoryBlobs::default()),
         snapshots: Arc::new(MemorySnapshots::default()),
         live: Arc::new(LocalLive::default()),
+        membership: Arc::new(LocalMembership::alone()),
+        node_doors: Arc::new(LocalNodeDoors::default()),
     }
 }

@@ -8,6 +8,8 @@ use crate::directory::Directory;
 use crate::live::Live;
 use crate::log::Log;
 use crate::mailbox::Mailbox;
+use crate::membership::Membership;
+use crate::node_door::NodeDoors;
 use crate::snapshots::Snapshots;
 use crate::timers::Timers;
 
@@ -30,6 +32,10 @@ pub struct Stores {
     pub snapshots: Arc<dyn Snapshots>,
     /// The live frames.
     pub live: Arc<dyn Live>,
+    /// The leases of nodes.
+    pub membership: Arc<dyn Membership>,
+    /// The doors of nodes.
+    pub node_doors: Arc<dyn NodeDoors>,
 }
 
 /// What an acknowledgement of a store means.

@@ -20,6 +20,8 @@ pub mod log_fence;
 mod macros;
 pub mod mailbox;
 pub mod mailbox_queue;
+pub mod membership;
+pub mod node_door;
 pub mod persistence;
 mod samples;
 pub mod snapshots;

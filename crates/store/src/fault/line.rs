@@ -103,7 +103,8 @@ impl Line {
                 | Fault::Forgotten
                 | Fault::Repeat
                 | Fault::Corrupt
-                | Fault::Lost,
+                | Fault::Lost
+                | Fault::NoResponders,
             )
             | None => self.under_way(latency, run).await,
         }

@@ -31,6 +31,8 @@ pub struct Odds {
     pub repeat_permille: u32,
     /// [`Fault::Lost`].
     pub lost_permille: u32,
+    /// [`Fault::NoResponders`].
+    pub no_responders_permille: u32,
     /// A repeated append conflicts with its own first sending, landed or in flight.
     pub own_conflict_permille: u32,
     /// The connection is cut, for all calls.
@@ -56,6 +58,7 @@ impl Odds {
         forgotten_permille: 0,
         repeat_permille: 0,
         lost_permille: 0,
+        no_responders_permille: 0,
         own_conflict_permille: 0,
         cut_permille: 0,
         latency_max: Duration::ZERO,
@@ -76,6 +79,7 @@ impl Odds {
         forgotten_permille: 20,
         repeat_permille: 50,
         lost_permille: 100,
+        no_responders_permille: 50,
         own_conflict_permille: 500,
         cut_permille: 2,
         latency_max: Duration::from_millis(5),
@@ -98,6 +102,7 @@ impl Odds {
             (self.forgotten_permille, Fault::Forgotten),
             (self.repeat_permille, Fault::Repeat),
             (self.lost_permille, Fault::Lost),
+            (self.no_responders_permille, Fault::NoResponders),
         ];
         let mut ticket = rng.random_range(0..1_000);
         for (permille, fault) in chances {

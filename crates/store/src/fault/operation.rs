@@ -34,6 +34,11 @@ pub enum Operation {
     RemoveSnapshot,
     PublishFrame,
     Subscribe,
+    RenewLease,
+    EndLease,
+    WatchLeases,
+    ListenAtDoor,
+    AskDoor,
 }
 
 impl Operation {
@@ -54,7 +59,9 @@ impl Operation {
             | Self::PutBlob
             | Self::RemoveBlobs
             | Self::PutSnapshot
-            | Self::RemoveSnapshot => true,
+            | Self::RemoveSnapshot
+            | Self::RenewLease
+            | Self::EndLease => true,
             Self::Tail
             | Self::Read
             | Self::Follow
@@ -67,7 +74,10 @@ impl Operation {
             | Self::GetBlob
             | Self::GetSnapshot
             | Self::PublishFrame
-            | Self::Subscribe => false,
+            | Self::Subscribe
+            | Self::WatchLeases
+            | Self::ListenAtDoor
+            | Self::AskDoor => false,
         }
     }
 }
@@ -105,8 +115,10 @@ pub enum Fault {
     Repeat,
     /// What was stored comes back changed.
     Corrupt,
-    /// A signal or a frame does not come.
+    /// A signal or a frame does not come; a question, or its answer.
     Lost,
+    /// A question is told that nobody listens, though somebody does.
+    NoResponders,
 }
 
 impl Fault {
@@ -125,6 +137,7 @@ impl Fault {
             Self::Repeat => "repeat",
             Self::Corrupt => "corrupt",
             Self::Lost => "lost",
+            Self::NoResponders => "no_responders",
         }
     }
 
@@ -151,7 +164,14 @@ impl Fault {
                 operation,
                 Operation::Read | Operation::GetBlob | Operation::GetSnapshot
             ),
-            Self::Lost => matches!(operation, Operation::PublishFrame | Operation::Follow),
+            Self::Lost => matches!(
+                operation,
+                Operation::PublishFrame
+                    | Operation::Follow
+                    | Operation::RenewLease
+                    | Operation::AskDoor
+            ),
+            Self::NoResponders => operation == Operation::AskDoor,
         }
     }
 }

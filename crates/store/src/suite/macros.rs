@@ -91,6 +91,17 @@ macro_rules! conformance {
                 a_follower_gets_its_sessions_frames_only
                 a_follower_may_leave
             }
+            membership {
+                renewals_are_seen_by_all
+                a_lease_given_back_is_signalled
+                a_watch_tells_nothing_of_before
+            }
+            node_door {
+                each_node_answers_at_its_own_door
+                many_questions_are_answered
+                nobody_listens
+                a_question_that_meets_silence_ends
+            }
         }
     };
 }
@@ -167,6 +178,8 @@ mod tests {
             include_str!("blobs.rs"),
             include_str!("snapshots.rs"),
             include_str!("live.rs"),
+            include_str!("membership.rs"),
+            include_str!("node_door.rs"),
             include_str!("persistence.rs"),
         ];
         for file in files {
