@@ -17,6 +17,7 @@
 
 pub mod chain;
 mod codec;
+pub mod door;
 pub mod live;
 pub mod mail;
 pub mod record;
