@@ -8,6 +8,7 @@ use steadfast_store::Stores;
 
 use crate::agent::{Agent, Agents};
 use crate::options::Options;
+use crate::pools::Pools;
 use steadfast_store::clock::Clock;
 
 /// This process: its ports, agents and limits.
@@ -22,6 +23,8 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     /// Drawn at process start.
     pub(crate) node: NodeId,
+    /// Where tools run.
+    pub(crate) pools: Pools,
 }
 
 impl Host {

@@ -30,6 +30,7 @@ mod journal;
 
 mod dispatch;
 mod load;
+mod pools;
 mod spill;
 mod triage;
 
@@ -41,5 +42,5 @@ mod queue;
 mod sweep;
 mod timers;
 
-pub use options::Options;
+pub use options::{Options, PoolOptions};
 pub use runtime::{Runtime, RuntimeHandle, StartError};

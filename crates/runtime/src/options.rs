@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use steadfast_tools::worker::Executor;
+
 /// Limits of one node's runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -58,6 +60,50 @@ pub struct Options {
     /// Whether an epoch is at least the Unix second of its activation. Needed where the store may
     /// lose acknowledged Records, so that an epoch never comes twice.
     pub epoch_from_clock: bool,
+    /// Tool calls that run at the same time.
+    pub pools: PoolOptions,
+}
+
+/// How many tool calls run at the same time on a node, over all sessions; what does not fit waits,
+/// fairly between sessions. Each tool has a bound of its own beside these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Calls of asynchronous Rust functions.
+    pub functions_max: usize,
+    /// Calls of blocking Rust functions, each a thread.
+    pub blocking_max: usize,
+    /// Calls of HTTP endpoints.
+    pub http_max: usize,
+    /// Calls of commands, each a process.
+    pub commands_max: usize,
+    /// Threads for asynchronous Rust functions, apart from those that drive sessions and stores: a
+    /// function that blocks its thread, against its promise, then holds up other functions and
+    /// nothing else. 0: they run on the threads of the runtime that started this one.
+    pub function_threads: usize,
+}
+
+impl PoolOptions {
+    /// Places of a pool.
+    pub(crate) fn places_of(&self, executor: Executor) -> usize {
+        match executor {
+            Executor::Function => self.functions_max,
+            Executor::Blocking => self.blocking_max,
+            Executor::Http => self.http_max,
+            Executor::Command => self.commands_max,
+        }
+    }
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            functions_max: 4_096,
+            blocking_max: 64,
+            http_max: 1_024,
+            commands_max: 64,
+            function_threads: 0,
+        }
+    }
 }
 
 impl Default for Options {
@@ -88,6 +134,7 @@ impl Default for Options {
             open_step_bytes_max: 4 << 20,
             read_batch_records: 64,
             epoch_from_clock: false,
+            pools: PoolOptions::default(),
         }
     }
 }

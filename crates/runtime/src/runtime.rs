@@ -15,6 +15,7 @@ use crate::agent::Agents;
 use crate::doors::Doors;
 use crate::host::Host;
 use crate::options::Options;
+use crate::pools::Pools;
 use crate::sessions::Sessions;
 use crate::sweep::Sweep;
 use crate::{queue, timers};
@@ -28,7 +29,10 @@ pub struct Runtime;
 pub enum StartError {
     /// The supervisor of the session actors did not start.
     #[error("the supervisor of sessions did not start")]
-    Keeper(#[from] SpawnErr),
+    Keeper(#[source] SpawnErr),
+    /// The supervisor of a tool pool did not start.
+    #[error("the supervisor of a tool pool did not start")]
+    Pools(#[source] SpawnErr),
 }
 
 /// Owns all tasks of a runtime; dropping it ends them at once, as a crash would.
@@ -50,15 +54,19 @@ impl Runtime {
         clock: Arc<dyn Clock>,
         node: NodeId,
     ) -> Result<(Sessions, RuntimeHandle), StartError> {
+        let pools = Pools::start(&options.pools, &agents)
+            .await
+            .map_err(StartError::Pools)?;
         let host = Arc::new(Host {
             options,
             stores,
             agents,
             clock,
             node,
+            pools,
         });
         let doors = Arc::new(Doors::new(Arc::clone(&host)));
-        let keeper = actor::keeper().await?;
+        let keeper = actor::keeper().await.map_err(StartError::Keeper)?;
         let sessions = Sessions::new(Arc::clone(&host), Arc::clone(&doors), keeper.clone());
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();

@@ -8,12 +8,10 @@ use steadfast_core::id::CallId;
 use steadfast_core::input::{CallTriage, Gate, Place, RuleToday};
 use steadfast_core::session::{Session, Turn};
 use steadfast_tools::catalog::Tool;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::agent::Agent;
-
-/// A place in a tool's pool; given back when it is dropped.
-pub(crate) type Slot = OwnedSemaphorePermit;
+use crate::pools::Pools;
+pub(crate) use crate::pools::Slot;
 
 /// The triage of one reply: one entry for each of its calls.
 pub(crate) struct Triaged {
@@ -23,7 +21,7 @@ pub(crate) struct Triaged {
 }
 
 /// Triages all calls of a reply, before any of it is moved into blobs.
-pub(crate) fn reply(agent: &Agent, turn: &Turn, reply: &ModelReply) -> Triaged {
+pub(crate) fn reply(pools: &Pools, agent: &Agent, turn: &Turn, reply: &ModelReply) -> Triaged {
     let mut triaged = Triaged {
         triage: Vec::with_capacity(reply.calls.len()),
         slots: Vec::new(),
@@ -38,7 +36,7 @@ pub(crate) fn reply(agent: &Agent, turn: &Turn, reply: &ModelReply) -> Triaged {
             // A provider's reply comes whole: what is not here cannot be checked.
             Stored::Blob(_) => agent.catalog.triage(&call.tool, &unread(), &filter),
         };
-        let slot = reserve(agent.catalog.get(&call.tool), &mut triage);
+        let slot = reserve(pools, agent.catalog.get(&call.tool), &mut triage);
         triaged.slots.extend(slot.map(|slot| (index, slot)));
         triaged.triage.push(triage);
     }
@@ -47,6 +45,7 @@ pub(crate) fn reply(agent: &Agent, turn: &Turn, reply: &ModelReply) -> Triaged {
 
 /// Triages a call to which a person has just agreed.
 pub(crate) fn agreed(
+    pools: &Pools,
     agent: &Agent,
     turn: &Turn,
     tool: &str,
@@ -54,7 +53,7 @@ pub(crate) fn agreed(
 ) -> (CallTriage, Option<Slot>) {
     let filter = agent.turn_filter(turn);
     let mut triage = agent.catalog.triage_agreed(tool, input, &filter);
-    let slot = reserve(agent.catalog.get(tool), &mut triage);
+    let slot = reserve(pools, agent.catalog.get(tool), &mut triage);
     (triage, slot)
 }
 
@@ -66,13 +65,13 @@ fn unread() -> CallInput {
 }
 
 /// Reserves a slot for a call that may start at once.
-fn reserve(tool: Option<&Arc<Tool>>, triage: &mut CallTriage) -> Option<Slot> {
+fn reserve(pools: &Pools, tool: Option<&Arc<Tool>>, triage: &mut CallTriage) -> Option<Slot> {
     if triage.gate != Gate::Open {
         return None;
     }
     match triage.place {
         Place::Local => {
-            let slot = Arc::clone(&tool?.slots).try_acquire_owned().ok();
+            let slot = pools.try_reserve(tool?);
             triage.slot = slot.is_some();
             slot
         }

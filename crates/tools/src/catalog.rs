@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use steadfast_core::input::RuleToday;
-use tokio::sync::Semaphore;
 
 pub use builder::{CatalogBuilder, CatalogError};
 pub(crate) use finish::add_note;
@@ -27,8 +26,6 @@ pub struct Tool {
     pub spec: ToolSpec,
     /// What runs it; `None`: the client does.
     pub worker: Option<Arc<dyn ToolWorker>>,
-    /// One permit for each call that may run here at the same time.
-    pub slots: Arc<Semaphore>,
     /// Decides who must agree; `None`: the specification says it.
     pub policy: Option<ApprovalPolicy>,
     input: Schema,

@@ -36,7 +36,7 @@ use crate::catalog::add_note;
 use crate::command::options::Prepared;
 use crate::command::process::{Ended, NotEnded, Run, run};
 use crate::received::Received;
-use crate::worker::{Job, ToolIo, ToolWorker};
+use crate::worker::{Executor, Job, ToolIo, ToolWorker};
 
 /// Time for a command to end by itself once it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -86,6 +86,10 @@ impl CommandTool {
 
 #[async_trait]
 impl ToolWorker for CommandTool {
+    fn executor(&self) -> Executor {
+        Executor::Command
+    }
+
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome {
         if io.cancelled.is_cancelled() || job.remaining_ms == 0 {
             return CallOutcome::Retry {

@@ -13,7 +13,7 @@ use steadfast_core::content::ToolOutput;
 use steadfast_core::input::{CheckAnswer, InDoubtPolicy, Place, ReplayRule};
 
 use crate::approval::ApprovalPolicy;
-use crate::function::{Handler, ToolCall};
+use crate::function::{BlockingHandler, Handler, ToolCall};
 use crate::spec::{Approval, ToolKind, ToolSpec};
 use crate::worker::ToolWorker;
 
@@ -28,6 +28,7 @@ pub(crate) type CheckHandler =
 #[derive(Clone)]
 pub(crate) enum Runner {
     Function(Handler),
+    Blocking(BlockingHandler),
     Worker(Arc<dyn ToolWorker>),
     /// The client does.
     Client,

@@ -19,6 +19,7 @@
 //! # Ok::<(), steadfast_tools::catalog::CatalogError>(())
 //! ```
 
+mod blocking;
 mod call;
 mod failure;
 mod output;
@@ -35,6 +36,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use steadfast_core::content::ToolOutput;
 
+pub(crate) use blocking::{BlockingHandler, BlockingWorker};
 pub use call::ToolCall;
 pub use failure::ToolFailure;
 pub(crate) use failure::with_sources;
@@ -52,8 +54,8 @@ pub(crate) type Handler = Arc<
 /// A tool from a Rust function whose input type gives the schema. The input must be a struct.
 ///
 /// The function is one attempt of a call. What it returns is the outcome; an error converted by
-/// `?` is [`ToolFailure::Unclassified`]. It runs on the runtime's threads: blocking work belongs
-/// into `tokio::task::spawn_blocking`.
+/// `?` is [`ToolFailure::Unclassified`]. Code that blocks its thread belongs into a
+/// [`blocking_function`]: here it holds up other functions, and cannot be stopped.
 pub fn function<I, O, F, Fut>(
     name: impl Into<String>,
     description: impl Into<String>,
@@ -68,13 +70,36 @@ where
     let spec = ToolSpec::new(name, description, schema_of::<I>());
     let handler: Handler = Arc::new(move |input, call| match serde_json::from_value(input) {
         Ok(input) => run(input, call).map(|said| said.map(Into::into)).boxed(),
-        Err(error) => {
-            let refusal =
-                ToolFailure::told(format!("invalid arguments, nothing was done: {error}"));
-            std::future::ready(Err(refusal)).boxed()
-        }
+        Err(error) => std::future::ready(Err(invalid(&error))).boxed(),
     });
     ToolDefinition::new(spec, Runner::Function(handler))
+}
+
+/// A tool from a Rust function that blocks: a computation, or a library without `async`.
+///
+/// Each call has a thread of its own. Nothing can end a thread: it stops by itself when
+/// [`ToolCall::cancelled`] says so, or it goes on after its call was given up and keeps its place
+/// in the pool until it returns.
+pub fn blocking_function<I, O, F>(
+    name: impl Into<String>,
+    description: impl Into<String>,
+    run: F,
+) -> ToolDefinition
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+    O: Into<ToolOutput>,
+    F: Fn(I, ToolCall) -> Result<O, ToolFailure> + Send + Sync + 'static,
+{
+    let spec = ToolSpec::new(name, description, schema_of::<I>());
+    let handler: BlockingHandler = Arc::new(move |input, call| {
+        let input = serde_json::from_value(input).map_err(|error| invalid(&error))?;
+        run(input, call).map(Into::into)
+    });
+    ToolDefinition::new(spec, Runner::Blocking(handler))
+}
+
+fn invalid(error: &serde_json::Error) -> ToolFailure {
+    ToolFailure::told(format!("invalid arguments, nothing was done: {error}"))
 }
 
 /// A tool from a Rust function whose input schema is known only at run time.

@@ -27,7 +27,7 @@ use crate::answer::check_answer;
 use crate::function::with_sources;
 use crate::http::answer::Answer;
 use crate::received::{Flood, Received};
-use crate::worker::{Job, ToolIo, ToolWorker};
+use crate::worker::{Executor, Job, ToolIo, ToolWorker};
 
 /// Runs calls by `POST` to an endpoint.
 #[derive(Debug)]
@@ -107,6 +107,10 @@ impl HttpTool {
 
 #[async_trait]
 impl ToolWorker for HttpTool {
+    fn executor(&self) -> Executor {
+        Executor::Http
+    }
+
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome {
         if io.cancelled.is_cancelled() || job.remaining_ms == 0 {
             return CallOutcome::Retry {

@@ -46,8 +46,5 @@ pub(crate) fn job_within(input: Value, remaining_ms: u64) -> Job {
 /// What a running tool may do; its progress goes nowhere.
 pub(crate) fn io() -> ToolIo {
     let (progress, _) = mpsc::channel(1);
-    ToolIo {
-        cancelled: CancellationToken::new(),
-        progress,
-    }
+    ToolIo::new(CancellationToken::new(), progress)
 }

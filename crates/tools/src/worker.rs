@@ -1,5 +1,9 @@
 //! What runs a tool.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Value;
 use steadfast_core::id::{CallId, Epoch, SessionKey, Timestamp, TurnId};
@@ -50,6 +54,70 @@ pub struct ToolIo {
     pub cancelled: CancellationToken,
     /// Preliminary results for the client's stream; a full channel drops them.
     pub progress: mpsc::Sender<Value>,
+    /// Its place in a pool.
+    pub place: PoolPlace,
+}
+
+impl ToolIo {
+    /// What a tool may do that has no place in any pool.
+    pub fn new(cancelled: CancellationToken, progress: mpsc::Sender<Value>) -> Self {
+        Self {
+            cancelled,
+            progress,
+            place: PoolPlace::default(),
+        }
+    }
+}
+
+/// A place in a pool, given back when the last holder drops it. Whoever goes on with a call after
+/// its future was dropped keeps it, so that the pool's bound holds for what really runs.
+#[derive(Clone, Default)]
+pub struct PoolPlace {
+    _kept: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl PoolPlace {
+    /// A place that is given back by dropping this value.
+    pub fn keeping(value: impl Any + Send + Sync) -> Self {
+        Self {
+            _kept: Some(Arc::new(value)),
+        }
+    }
+}
+
+impl fmt::Debug for PoolPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PoolPlace")
+    }
+}
+
+/// What carries a tool's calls: each has a pool of its own on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Executor {
+    /// Asynchronous code in this process, of which nobody can be sure that it never blocks.
+    Function,
+    /// Blocking code in this process, each call on a thread of its own.
+    Blocking,
+    /// A request to another service.
+    Http,
+    /// A process.
+    Command,
+}
+
+impl Executor {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Function, Self::Blocking, Self::Http, Self::Command];
+}
+
+impl fmt::Display for Executor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Function => "function",
+            Self::Blocking => "blocking",
+            Self::Http => "http",
+            Self::Command => "command",
+        })
+    }
 }
 
 /// Runs a tool's calls.
@@ -59,6 +127,11 @@ pub struct ToolIo {
 /// [`CallOutcome::Unknown`]. A panic counts as `Unknown`. Dropping the future is a hard cancel.
 #[async_trait]
 pub trait ToolWorker: Send + Sync {
+    /// In which pool its calls run.
+    fn executor(&self) -> Executor {
+        Executor::Function
+    }
+
     /// Runs one attempt.
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome;
 

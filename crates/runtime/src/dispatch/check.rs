@@ -2,6 +2,7 @@
 
 use steadfast_core::id::CallId;
 use steadfast_core::input::{CheckAnswer, Input};
+use tracing::Instrument;
 
 use super::task::{Ended, Task};
 use super::tool_call::{job, tool, worker};
@@ -29,11 +30,27 @@ pub(super) async fn run(task: Task, call: CallId, attempt: u32) -> Ended {
 /// `None`: nobody wants to know any more.
 async fn ask(task: &Task, id: CallId, attempt: u32) -> Option<CheckAnswer> {
     let call = task.call(id)?;
+    let Ok(tool) = tool(task, call) else {
+        return Some(CheckAnswer::Unknown);
+    };
+    let pools = &task.host.pools;
+    // Waiting for a place says nothing about the call: its time begins after that.
+    let slot = tokio::select! { biased;
+        () = task.cancelled.cancelled() => return None,
+        slot = pools.reserve(tool, &task.session.key) => slot,
+    };
     let deadline = task.host.now().plus_ms(CHECK_MS);
     let asked = async {
-        let worker = worker(tool(task, call)?)?;
-        let job = job(task, call, attempt, deadline).await?;
-        Ok::<_, steadfast_core::input::CallOutcome>(worker.check(job).await)
+        let worker = worker(tool).ok()?;
+        let job = job(task, call, attempt, deadline).await.ok()?;
+        let executor = worker.executor();
+        let work = async move {
+            let answer = worker.check(job).await;
+            drop(slot);
+            answer
+        };
+        let mut running = pools.run(executor, work.in_current_span()).await.ok()?;
+        running.outcome().await
     };
     tokio::select! { biased;
         () = task.cancelled.cancelled() => None,

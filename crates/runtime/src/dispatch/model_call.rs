@@ -42,7 +42,7 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
     let request = turn_request(&task.session, &agent.turn_settings(turn), &blobs).await?;
     let mut reply = ask(task, agent, request, Shown::by(&task.effect)).await?;
     // The triage reads the arguments, so it comes before they are moved into blobs.
-    let triaged = triage::reply(agent, turn, &reply);
+    let triaged = triage::reply(&task.host.pools, agent, turn, &reply);
     let spilled = task.spill().reply(&mut reply).await;
     spilled.map_err(|error| retryable("reply_not_kept", error.to_string()))?;
     Ok(Ended {

@@ -1,7 +1,5 @@
 //! Waits for a slot of a tool's pool.
 
-use std::sync::Arc;
-
 use steadfast_core::id::CallId;
 use steadfast_core::input::Input;
 
@@ -14,10 +12,9 @@ pub(super) async fn run(task: Task, call: CallId) -> Ended {
         .and_then(|(name, agent)| agent.catalog.get(name));
     let slot = match tool {
         Some(tool) => {
-            let slots = Arc::clone(&tool.slots);
             tokio::select! { biased;
                 () = task.cancelled.cancelled() => return Ended::silently(),
-                slot = slots.acquire_owned() => slot.ok(),
+                slot = task.host.pools.reserve(tool, &task.session.key) => slot,
             }
         }
         // A tool that is gone has no pool; its call ends when it is tried.

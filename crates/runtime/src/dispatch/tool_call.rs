@@ -10,8 +10,9 @@ use steadfast_core::id::{CallId, Timestamp};
 use steadfast_core::input::{CallOutcome, Input};
 use steadfast_protocol::live::Delta;
 use steadfast_tools::catalog::Tool;
-use steadfast_tools::worker::{Job, ToolIo, ToolWorker};
+use steadfast_tools::worker::{Job, PoolPlace, ToolIo, ToolWorker};
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::task::{Ended, Task};
 use crate::load::{self, ValueError};
@@ -39,8 +40,7 @@ struct Ready {
     worker: Arc<dyn ToolWorker>,
     job: Job,
     remaining: Duration,
-    /// Given back when the attempt is over.
-    _slot: Slot,
+    slot: Slot,
 }
 
 /// `Ok(None)`: nobody wants it any more. `Err`: the tool certainly was not run.
@@ -64,8 +64,8 @@ async fn prepare(
         // A call that runs again after a take-over was started without one.
         None => tokio::select! { biased;
             () = task.cancelled.cancelled() => return Ok(None),
-            slot = Arc::clone(&tool.slots).acquire_owned() => {
-                slot.map_err(|_| not_run("the tool's pool is closed"))?
+            slot = task.host.pools.reserve(tool, &task.session.key) => {
+                slot.ok_or_else(|| not_run("the tool has no pool on this node"))?
             }
             () = tokio::time::sleep(task.host.until(deadline)) => {
                 return Err(not_run("no slot of its pool was free before its deadline"));
@@ -78,7 +78,7 @@ async fn prepare(
         worker,
         job,
         remaining,
-        _slot: slot,
+        slot,
     }))
 }
 
@@ -136,8 +136,8 @@ fn not_run(detail: &str) -> CallOutcome {
     }
 }
 
-/// Runs the tool. At its deadline, or when it is no longer wanted, it is asked to stop and has a
-/// grace to answer; then it is dropped, and nobody knows what it did.
+/// Runs the tool in a worker of its own. At its deadline, or when it is no longer wanted, it is
+/// asked to stop and has a grace to answer; then the worker is killed, and nobody knows what it did.
 async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
     // Between the commit and here its end may have been decided: then it does not begin.
     if task.cancelled.is_cancelled() {
@@ -146,12 +146,17 @@ async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
     let (progress, mut preliminary) = mpsc::channel(PROGRESS_MAX);
     let stop_token = task.cancelled.child_token();
     let io = ToolIo {
-        cancelled: stop_token.clone(),
-        progress,
+        place: PoolPlace::keeping(ready.slot),
+        ..ToolIo::new(stop_token.clone(), progress)
     };
     let call = ready.job.call;
-    let work = ready.worker.run(ready.job, io);
-    tokio::pin!(work);
+    let (worker, job) = (ready.worker, ready.job);
+    let executor = worker.executor();
+    let work = async move { worker.run(job, io).await }.in_current_span();
+    let mut running = match task.host.pools.run(executor, work).await {
+        Ok(running) => running,
+        Err(error) => return not_run(&format!("its pool takes no calls: {error}")),
+    };
     let stop = async {
         let why = tokio::select! { biased;
             () = task.cancelled.cancelled() => "it was cancelled and gave no outcome",
@@ -162,12 +167,22 @@ async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
         why
     };
     tokio::pin!(stop);
-    loop {
+    let why = loop {
         tokio::select! { biased;
-            outcome = &mut work => return outcome,
+            outcome = running.outcome() => return outcome.unwrap_or_else(panicked),
             Some(output) = preliminary.recv() => show(task, call, output),
-            why = &mut stop => return CallOutcome::Unknown { detail: why.into() },
+            why = &mut stop => break why,
         }
+    };
+    if running.revoke() {
+        return not_run("no thread of its pool was free before it was given up");
+    }
+    CallOutcome::Unknown { detail: why.into() }
+}
+
+fn panicked() -> CallOutcome {
+    CallOutcome::Unknown {
+        detail: "the tool panicked".into(),
     }
 }
 

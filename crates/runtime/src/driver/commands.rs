@@ -161,7 +161,7 @@ impl Driver {
             // The tool then says that it was not run, and why.
             Err(ValueError::Damaged(_)) => return Ok((None, None)),
         };
-        let (mut triage, slot) = triage::agreed(agent, turn, &call.tool, &input);
+        let (mut triage, slot) = triage::agreed(&self.host.pools, agent, turn, &call.tool, &input);
         if matches!(self.stance, Stance::Draining { .. }) {
             triage.slot = false;
         }

@@ -13,5 +13,6 @@ mod crash;
 mod fence;
 mod follow;
 mod lifetime;
+mod pools;
 mod tools;
 mod turn;

@@ -15,21 +15,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::world::{World, calls, command, key, script, tool};
 
-async fn settlements(world: &World, session: &str) -> Vec<Settlement> {
-    let records = world.records(&key(session)).await;
-    let events = records
-        .iter()
-        .flat_map(|record| &record.entries)
-        .flat_map(|entry| &entry.events);
-    events
-        .into_iter()
-        .filter_map(|event| match event {
-            Event::CallSettled { settlement, .. } => Some(*settlement),
-            _ => None,
-        })
-        .collect()
-}
-
 fn slow_world(exclusive: bool, concurrency_max: u32) -> World {
     World::with_tools(|builder, ledger| {
         let ledger = Arc::clone(ledger);
@@ -88,7 +73,7 @@ async fn a_tool_that_panics_costs_its_own_call() {
     node.send(&key("s"), "m1", &calls(&["broken", "look"]))
         .await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
-    let mut settled = settlements(&world, "s").await;
+    let mut settled = world.settlements("s").await;
     settled.sort_unstable();
     assert_eq!(settled, [Settlement::Done, Settlement::InDoubt]);
 }
@@ -103,7 +88,7 @@ async fn a_tool_that_eats_its_deadline_costs_its_own_call() {
     let begun = Instant::now();
     node.send(&key("s"), "m1", &calls(&["stuck"])).await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
-    assert_eq!(settlements(&world, "s").await, [Settlement::InDoubt]);
+    assert_eq!(world.settlements("s").await, [Settlement::InDoubt]);
     let took = begun.elapsed().as_secs();
     assert!((10..=16).contains(&took), "{took} s");
 }
@@ -210,7 +195,7 @@ async fn an_approval_expires_though_its_session_was_let_go() {
     node.until(&key, waiting_approval).await;
     node.until_gone().await;
     assert_eq!(node.end_of(&key, "m1").await, End::Completed);
-    assert_eq!(settlements(&world, "s").await, [Settlement::Expired]);
+    assert_eq!(world.settlements("s").await, [Settlement::Expired]);
     assert_eq!(world.ledger.lines(), [""; 0]);
 }
 

@@ -11,7 +11,7 @@ use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession};
 use steadfast_core::content::{ContentPart, Stored};
-use steadfast_core::event::Event;
+use steadfast_core::event::{Event, Settlement};
 use steadfast_core::id::{
     AgentName, CommandId, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
 };
@@ -297,6 +297,19 @@ impl World {
             events.map(word).collect::<Vec<_>>().join(" ")
         };
         records.iter().map(record).collect::<Vec<_>>().join(" | ")
+    }
+
+    /// How the calls of a session ended, in order.
+    pub(crate) async fn settlements(&self, session: &str) -> Vec<Settlement> {
+        let records = self.records(&key(session)).await;
+        let entries = records.iter().flat_map(|record| &record.entries);
+        let events = entries.flat_map(|entry| &entry.events);
+        events
+            .filter_map(|event| match event {
+                Event::CallSettled { settlement, .. } => Some(*settlement),
+                _ => None,
+            })
+            .collect()
     }
 
     pub(crate) async fn count_events(

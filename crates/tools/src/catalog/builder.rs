@@ -6,12 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use steadfast_core::input::{InDoubtPolicy, Place, ReplayRule};
 use thiserror::Error;
-use tokio::sync::Semaphore;
 
 use crate::catalog::finish::FinishedWorker;
 use crate::catalog::{Catalog, Tool};
 use crate::definition::{Runner, ToolDefinition};
-use crate::function::FunctionWorker;
+use crate::function::{BlockingWorker, FunctionWorker};
 use crate::schema::{Schema, SchemaError};
 use crate::spec::{ToolKind, ToolSpec};
 use crate::worker::ToolWorker;
@@ -155,6 +154,7 @@ fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
     };
     let inner: Option<Arc<dyn ToolWorker>> = match runner {
         Runner::Function(handler) => Some(Arc::new(FunctionWorker::new(handler, spec.replay))),
+        Runner::Blocking(handler) => Some(Arc::new(BlockingWorker::new(handler, spec.replay))),
         Runner::Worker(worker) => Some(worker),
         Runner::Client => None,
     };
@@ -167,9 +167,7 @@ fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
             check,
         })
     });
-    let slots = usize::try_from(spec.concurrency_max).unwrap_or(usize::MAX);
     Ok(Tool {
-        slots: Arc::new(Semaphore::new(slots.min(Semaphore::MAX_PERMITS))),
         spec,
         worker,
         policy,

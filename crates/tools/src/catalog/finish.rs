@@ -14,7 +14,7 @@ use crate::cut::cut;
 use crate::definition::{CheckHandler, ModelView};
 use crate::function::ToolCall;
 use crate::schema::Schema;
-use crate::worker::{Job, ToolIo, ToolWorker};
+use crate::worker::{Executor, Job, ToolIo, ToolWorker};
 
 /// A worker whose answers are checked against the output schema and mapped for the model.
 pub(super) struct FinishedWorker {
@@ -28,6 +28,10 @@ pub(super) struct FinishedWorker {
 
 #[async_trait]
 impl ToolWorker for FinishedWorker {
+    fn executor(&self) -> Executor {
+        self.inner.executor()
+    }
+
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome {
         match self.inner.run(job, io).await {
             CallOutcome::Done(output) => CallOutcome::Done(self.finish(output)),

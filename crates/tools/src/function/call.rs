@@ -30,11 +30,7 @@ impl ToolCall {
     /// A call that is only asked about: it is not cancelled and shows no progress.
     pub(crate) fn of_check(job: Job) -> Self {
         let (progress, _) = mpsc::channel(1);
-        let io = ToolIo {
-            cancelled: CancellationToken::new(),
-            progress,
-        };
-        Self::new(job, io)
+        Self::new(job, ToolIo::new(CancellationToken::new(), progress))
     }
 
     /// What the tool dedupes by: the same at every attempt, never that of another call.

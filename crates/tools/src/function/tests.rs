@@ -191,15 +191,7 @@ async fn a_function_sees_its_call_and_shows_progress() {
     let mut job = job(json!({ "id": 1 }));
     job.approval_reason = Some("fine".to_owned());
     job.metadata = json!({ "user": "ada" });
-    let outcome = run_with(
-        tool,
-        job,
-        ToolIo {
-            cancelled,
-            progress,
-        },
-    )
-    .await;
+    let outcome = run_with(tool, job, ToolIo::new(cancelled, progress)).await;
     let seen = format!(
         "(\"{KEY}\", 2, Epoch(4), TurnId(Seq(12)), \"acme/s1\") Some(\"fine\") {{\"user\":\"ada\"}}"
     );

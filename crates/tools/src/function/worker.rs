@@ -11,7 +11,7 @@ use crate::function::{Handler, ToolCall, ToolFailure};
 use crate::worker::{Job, ToolIo, ToolWorker};
 
 /// Time for a function to stop by itself once its time is over.
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// A function with the rule that says what an unclassified error means.
 pub(crate) struct FunctionWorker {
@@ -23,42 +23,20 @@ impl FunctionWorker {
     pub(crate) fn new(handler: Handler, rule: ReplayRule) -> Self {
         Self { handler, rule }
     }
-
-    fn outcome(&self, failure: ToolFailure) -> CallOutcome {
-        match failure {
-            ToolFailure::Told(output) => CallOutcome::Done(output.into()),
-            ToolFailure::Retry {
-                detail,
-                retry_after_ms,
-            } => CallOutcome::Retry {
-                detail,
-                retry_after_ms,
-            },
-            ToolFailure::Unknown { detail } => CallOutcome::Unknown { detail },
-            ToolFailure::Unclassified { detail } => match self.rule {
-                ReplayRule::Safe => CallOutcome::Done(ToolOutput::error(detail).into()),
-                ReplayRule::Keyed | ReplayRule::Never => CallOutcome::Unknown { detail },
-            },
-        }
-    }
 }
 
 #[async_trait]
 impl ToolWorker for FunctionWorker {
     async fn run(&self, mut job: Job, io: ToolIo) -> CallOutcome {
         if job.remaining_ms == 0 {
-            return CallOutcome::Retry {
-                detail: "no time was left to start it".to_owned(),
-                retry_after_ms: None,
-            };
+            return not_begun("no time was left to start it");
         }
         let input = std::mem::take(&mut job.input);
         let remaining = Duration::from_millis(job.remaining_ms);
         let stop = io.cancelled.child_token();
-        let io = ToolIo {
-            cancelled: stop.clone(),
-            ..io
-        };
+        // A copy of the call that the function keeps somewhere is not the call.
+        let _place = io.place;
+        let io = ToolIo::new(stop.clone(), io.progress);
         let mut running = (self.handler)(input, ToolCall::new(job, io));
         let in_time = match timeout(remaining, &mut running).await {
             Ok(ended) => Ok(ended),
@@ -68,11 +46,40 @@ impl ToolWorker for FunctionWorker {
             }
         };
         match in_time {
-            Ok(Ok(output)) => CallOutcome::Done(output.into()),
-            Ok(Err(failure)) => self.outcome(failure),
-            Err(_) => CallOutcome::Unknown {
-                detail: format!("no outcome within {} ms", remaining.as_millis()),
-            },
+            Ok(said) => outcome(said, self.rule),
+            Err(_) => late(remaining),
         }
+    }
+}
+
+/// What a function's answer means for its call.
+pub(super) fn outcome(said: Result<ToolOutput, ToolFailure>, rule: ReplayRule) -> CallOutcome {
+    match said {
+        Ok(output) | Err(ToolFailure::Told(output)) => CallOutcome::Done(output.into()),
+        Err(ToolFailure::Retry {
+            detail,
+            retry_after_ms,
+        }) => CallOutcome::Retry {
+            detail,
+            retry_after_ms,
+        },
+        Err(ToolFailure::Unknown { detail }) => CallOutcome::Unknown { detail },
+        Err(ToolFailure::Unclassified { detail }) => match rule {
+            ReplayRule::Safe => CallOutcome::Done(ToolOutput::error(detail).into()),
+            ReplayRule::Keyed | ReplayRule::Never => CallOutcome::Unknown { detail },
+        },
+    }
+}
+
+pub(super) fn not_begun(detail: impl Into<String>) -> CallOutcome {
+    CallOutcome::Retry {
+        detail: detail.into(),
+        retry_after_ms: None,
+    }
+}
+
+pub(super) fn late(remaining: Duration) -> CallOutcome {
+    CallOutcome::Unknown {
+        detail: format!("no outcome within {} ms", remaining.as_millis()),
     }
 }
