@@ -22,6 +22,7 @@ pub mod sessions;
 pub mod store;
 pub mod telemetry;
 pub mod tool;
+pub mod tools;
 mod unavailable;
 
 use std::collections::BTreeMap;
@@ -36,10 +37,11 @@ use crate::config::document::Document;
 use crate::config::node::NodeOptions;
 pub use crate::config::problem::ConfigError;
 use crate::config::provider::ProviderOptions;
-use crate::config::rules::RustTools;
+pub use crate::config::rules::RustTools;
 use crate::config::sessions::SessionsOptions;
 use crate::config::store::StoreOptions;
 use crate::config::telemetry::TelemetryOptions;
+use crate::config::tools::ToolsOptions;
 
 /// The configuration of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +53,8 @@ pub struct Config {
     pub store: StoreOptions,
     /// Sessions in memory.
     pub sessions: SessionsOptions,
+    /// Tool calls at the same time.
+    pub tools: ToolsOptions,
     /// Who may ask what, and how much.
     pub api: ApiOptions,
     /// Logs and traces.
@@ -104,7 +108,13 @@ impl Sources {
 impl Config {
     /// Loads, checks and completes a configuration.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        load::load(sources)
+        load::load(sources, &RustTools::new())
+    }
+
+    /// The same for a node whose agents have tools written in Rust, which the configuration may
+    /// name too.
+    pub fn load_with_tools(sources: &Sources, tools: &RustTools) -> Result<Self, ConfigError> {
+        load::load(sources, tools)
     }
 
     /// Checks what was put together by hand: names, addresses, secrets, weak combinations.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use steadfast_api::{Api, Limits};
 use steadfast_core::id::NodeId;
-use steadfast_runtime::Runtime;
+use steadfast_runtime::{PoolOptions, Runtime};
 use steadfast_store::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
     tracing::debug!(config = %resolved(&config), "resolved configuration");
     // The port first: it is the cheapest thing that can be missing.
     let listener = listen(&config).await?;
+    let rust_tools = tools.values().any(|tools| !tools.is_empty());
     let agents = agents::all(&config, tools)?;
     let auth = auth::auth(&config.api)?;
     let store = store::open(&config.store).await?;
@@ -49,7 +50,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         .fold(store.stores(), |stores, wrap| wrap(stores));
     let node = node_id(config.node.name.as_deref())?;
     let (sessions, runtime) = Runtime::start(
-        runtime_options(&config, store.guarantee().fsync),
+        runtime_options(&config, store.guarantee().fsync, rust_tools),
         stores,
         agents,
         Arc::new(SystemClock),
@@ -122,7 +123,7 @@ fn node_id(name: Option<&str>) -> Result<NodeId, StartError> {
     NodeId::new(format!("{name}-{tail}")).map_err(|error| StartError::setup("node.name", &error))
 }
 
-fn runtime_options(config: &Config, fsync: bool) -> steadfast_runtime::Options {
+fn runtime_options(config: &Config, fsync: bool, rust_tools: bool) -> steadfast_runtime::Options {
     let sessions = &config.sessions;
     steadfast_runtime::Options {
         actors_max: sessions.in_memory_max as usize,
@@ -133,6 +134,18 @@ fn runtime_options(config: &Config, fsync: bool) -> steadfast_runtime::Options {
         drain_grace: config.node.drain_grace.get(),
         // A store that may lose what it acknowledged must not give an epoch twice.
         epoch_from_clock: !fsync,
+        pools: PoolOptions {
+            functions_max: config.tools.functions_max as usize,
+            blocking_max: config.tools.blocking_max as usize,
+            http_max: config.tools.http_max as usize,
+            commands_max: config.tools.commands_max as usize,
+            // Nobody needs them where all tools are endpoints, programs and the client's.
+            function_threads: if rust_tools {
+                config.tools.function_threads as usize
+            } else {
+                0
+            },
+        },
         ..steadfast_runtime::Options::default()
     }
 }

@@ -14,7 +14,7 @@ use crate::config::{Config, ConfigError, Sources, check, rules};
 /// What environment variables of the configuration start with.
 const ENVIRONMENT_PREFIX: &str = "STEADFAST__";
 
-pub(super) fn load(sources: &Sources) -> Result<Config, ConfigError> {
+pub(super) fn load(sources: &Sources, tools: &RustTools) -> Result<Config, ConfigError> {
     let schema = config_schema();
     let mut document = Document::default();
     if let Some((name, text)) = &sources.base {
@@ -46,7 +46,7 @@ pub(super) fn load(sources: &Sources) -> Result<Config, ConfigError> {
         let problem = Problem::value(path.clone(), format!("`{path}`: {}", error.inner()));
         ConfigError::of_one(&document, problem)
     })?;
-    match ConfigError::new(&document, &rules::check(&config, &RustTools::new())) {
+    match ConfigError::new(&document, &rules::check(&config, tools)) {
         Some(error) => Err(error),
         None => Ok(config),
     }

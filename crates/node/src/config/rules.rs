@@ -15,7 +15,7 @@ use crate::config::problem::Problem;
 use crate::config::secret::Secret;
 
 /// Names of tools written in Rust, by agent.
-pub(crate) type RustTools = BTreeMap<String, BTreeSet<String>>;
+pub type RustTools = BTreeMap<String, BTreeSet<String>>;
 
 /// All rules that the configuration breaks.
 ///

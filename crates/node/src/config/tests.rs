@@ -289,3 +289,20 @@ mod example {
         assert_eq!(found, Vec::<String>::new());
     }
 }
+
+#[test]
+fn a_filter_may_name_a_tool_that_is_written_in_rust() {
+    let sources = Sources {
+        base: Some((
+            "node.toml".to_owned(),
+            format!("{SMALL}active_tools = [\"refund\"]\n"),
+        )),
+        ..Sources::default()
+    };
+    let unknown = Config::load(&sources).unwrap_err().to_string();
+    assert!(unknown.contains("no tool `refund`"), "{unknown}");
+    let tools = RustTools::from([("a".to_owned(), ["refund".to_owned()].into())]);
+    let config = Config::load_with_tools(&sources, &tools).unwrap();
+    let active = Some(vec!["refund".to_owned()]);
+    assert_eq!(config.agents["a"].active_tools, active);
+}
