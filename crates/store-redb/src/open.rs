@@ -217,6 +217,8 @@ fn ports(engine: &Arc<Engine>) -> Stores {
         live: Arc::new(LocalLive::default()),
         membership: Arc::new(LocalMembership::alone()),
         node_doors: Arc::new(LocalNodeDoors::default()),
+        // No worker could reach it: only this process has the file.
+        tool_queue: None,
     }
 }
 

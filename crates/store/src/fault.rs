@@ -17,6 +17,7 @@
 mod active;
 mod blobs;
 mod directory;
+mod jobs;
 mod line;
 mod live;
 mod log;
@@ -63,6 +64,10 @@ impl FaultLayer {
             live: Arc::new(live::FaultyLive::new(inner, &line)),
             membership: Arc::new(membership::FaultyMembership::new(inner, &line)),
             node_doors: Arc::new(node_doors::FaultyNodeDoors::new(inner, &line)),
+            tool_queue: inner
+                .tool_queue
+                .as_ref()
+                .map(|queue| jobs::tool_queue(queue, &line)),
         };
         Self { stores, line }
     }

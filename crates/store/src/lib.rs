@@ -31,4 +31,4 @@ mod stores;
 pub mod suite;
 pub mod timers;
 
-pub use stores::{Guarantee, Stores};
+pub use stores::{Guarantee, Stores, ToolQueue};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::active::ActiveIndex;
 use crate::blobs::Blobs;
+use crate::claims::Claims;
 use crate::directory::Directory;
+use crate::jobs::Jobs;
 use crate::live::Live;
 use crate::log::Log;
 use crate::mailbox::Mailbox;
@@ -36,6 +38,17 @@ pub struct Stores {
     pub membership: Arc<dyn Membership>,
     /// The doors of nodes.
     pub node_doors: Arc<dyn NodeDoors>,
+    /// The queue of remote tools; `None`: this store has none, and no tool can be remote.
+    pub tool_queue: Option<ToolQueue>,
+}
+
+/// What remote tools need of a store: a queue is of no use without claims.
+#[derive(Clone)]
+pub struct ToolQueue {
+    /// The jobs.
+    pub jobs: Arc<dyn Jobs>,
+    /// Who runs what must not run twice.
+    pub claims: Arc<dyn Claims>,
 }
 
 /// What an acknowledgement of a store means.

@@ -3,6 +3,7 @@
 //! ```text
 //!   steadfast_store::conformance!(subject);              one #[tokio::test] for each case
 //!   steadfast_store::persistence!(persistent);           and for what must survive a reopening
+//!   steadfast_store::tool_queue_conformance!(subject);   and where remote tools can be run
 //!
 //!   subject().await -> Subject { stores, peer, clock, silence }     a fresh store for each case
 //! ```
@@ -13,7 +14,9 @@
 
 pub mod active;
 pub mod blobs;
+pub mod claims;
 pub mod directory;
+pub mod jobs;
 pub mod live;
 pub mod log;
 pub mod log_fence;

@@ -39,6 +39,16 @@ pub enum Operation {
     WatchLeases,
     ListenAtDoor,
     AskDoor,
+    PutJob,
+    RemoveJob,
+    NextJob,
+    KeepJobAlive,
+    FinishJob,
+    GiveJobBack,
+    CancelJob,
+    TellProgress,
+    ListenForJobs,
+    Claim,
 }
 
 impl Operation {
@@ -61,7 +71,15 @@ impl Operation {
             | Self::PutSnapshot
             | Self::RemoveSnapshot
             | Self::RenewLease
-            | Self::EndLease => true,
+            | Self::EndLease
+            | Self::PutJob
+            | Self::RemoveJob
+            | Self::KeepJobAlive
+            | Self::FinishJob
+            | Self::GiveJobBack
+            | Self::CancelJob
+            | Self::TellProgress
+            | Self::Claim => true,
             Self::Tail
             | Self::Read
             | Self::Follow
@@ -77,7 +95,9 @@ impl Operation {
             | Self::Subscribe
             | Self::WatchLeases
             | Self::ListenAtDoor
-            | Self::AskDoor => false,
+            | Self::AskDoor
+            | Self::NextJob
+            | Self::ListenForJobs => false,
         }
     }
 }
@@ -156,9 +176,16 @@ impl Fault {
                     | Operation::AcknowledgeTimer
                     | Operation::RemoveActive
                     | Operation::PutSnapshot
+                    | Operation::KeepJobAlive
+                    | Operation::FinishJob
+                    | Operation::CancelJob
+                    | Operation::TellProgress
             ),
             Self::Repeat => {
-                matches!(operation, Operation::NextDelivery | Operation::NextTimer)
+                matches!(
+                    operation,
+                    Operation::NextDelivery | Operation::NextTimer | Operation::NextJob
+                )
             }
             Self::Corrupt => matches!(
                 operation,

@@ -130,6 +130,38 @@ macro_rules! persistence {
     };
 }
 
+/// Runs the part of the suite that is about remote tools, on a store that has a tool queue: one test
+/// for each case. Its deliveries meet silence after [`Subject::silence`](crate::suite::Subject).
+#[macro_export]
+macro_rules! tool_queue_conformance {
+    ($subject:path) => {
+        $crate::tool_queue_conformance!(#[tokio::test] $subject);
+    };
+    ($(#[$test:meta])+ $subject:path) => {
+        $crate::suite_cases! { tool_queue { $(#[$test])+ } $subject;
+            jobs {
+                a_job_goes_to_one_worker_of_its_tool
+                a_waiting_worker_is_woken
+                a_job_put_twice_stands_once
+                a_finished_job_put_again_is_swallowed
+                runs_and_checks_of_a_call_are_jobs_of_their_own
+                a_job_that_meets_silence_comes_again
+                a_job_that_is_kept_alive_stays
+                a_job_given_back_comes_after_its_delay
+                a_removed_job_is_gone
+                a_stale_delivery_may_finish_its_job
+                a_worker_that_leaves_loses_nothing
+                listeners_hear_cancels_and_progress
+            }
+            claims {
+                one_of_many_holders_gets_a_claim
+                a_claim_is_its_holders_for_ever
+                claims_do_not_mix
+            }
+        }
+    };
+}
+
 /// A module of tests for each file of the suite.
 #[doc(hidden)]
 #[macro_export]
@@ -181,6 +213,8 @@ mod tests {
             include_str!("membership.rs"),
             include_str!("node_door.rs"),
             include_str!("persistence.rs"),
+            include_str!("jobs.rs"),
+            include_str!("claims.rs"),
         ];
         for file in files {
             for line in file.lines() {

@@ -51,6 +51,11 @@ mod in_memory {
         #[tokio::test(start_paused = true)]
         paused
     );
+
+    steadfast_store::tool_queue_conformance!(
+        #[tokio::test(start_paused = true)]
+        paused
+    );
 }
 
 mod in_memory_on_many_threads {
@@ -64,6 +69,11 @@ mod in_memory_on_many_threads {
         #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
         hurried
     );
+
+    steadfast_store::tool_queue_conformance!(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+        hurried
+    );
 }
 
 mod through_a_quiet_layer {
@@ -74,6 +84,11 @@ mod through_a_quiet_layer {
     }
 
     steadfast_store::conformance!(
+        #[tokio::test(start_paused = true)]
+        quiet
+    );
+
+    steadfast_store::tool_queue_conformance!(
         #[tokio::test(start_paused = true)]
         quiet
     );
@@ -93,6 +108,11 @@ mod through_a_slow_layer_with_stale_reads {
     }
 
     steadfast_store::conformance!(
+        #[tokio::test(start_paused = true)]
+        slow
+    );
+
+    steadfast_store::tool_queue_conformance!(
         #[tokio::test(start_paused = true)]
         slow
     );

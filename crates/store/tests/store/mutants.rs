@@ -1,5 +1,6 @@
 //! Stores with one fault each: the suite finds every one of them.
 
+mod jobs;
 mod log;
 mod queues;
 mod shelves;
