@@ -99,7 +99,7 @@ async fn a_full_disk_is_told_and_nothing_acknowledged_is_lost() {
         acknowledged.push(number);
     }
     let (first_refused, answer) = refused.expect("the disk was never full");
-    assert_unavailable(&answer);
+    assert_not_taken(&answer);
     assert!(
         product.log().contains("the disk is full"),
         "{}",
@@ -107,7 +107,19 @@ async fn a_full_disk_is_told_and_nothing_acknowledged_is_lost() {
     );
     let body = json!({ "id": "n1", "agent": "a", "content": "x".repeat(12 * 1024) });
     let other = client.post("/v1/sessions/s2/messages", &body).await;
-    assert_unavailable(&other);
+    // Nothing of it was decided, so nothing is in doubt: it says what is wrong and what to do.
+    assert_eq!(other.status.as_u16(), 507, "{other:?}");
+    assert_eq!(other.code(), Some("store_full"));
+    assert_eq!(other.body["retry_after_s"], 10);
+    let detail = other.body["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("nothing happened") && detail.contains("Make room"),
+        "{detail}"
+    );
+    // So does a message so large that a part of it must be written beside the log.
+    let body = json!({ "id": "n2", "agent": "a", "content": "x".repeat(200 * 1024) });
+    let large = client.post("/v1/sessions/s2/messages", &body).await;
+    assert_eq!(large.code(), Some("store_full"), "{large:?}");
 
     // Reads go on.
     for number in &acknowledged {
@@ -141,11 +153,15 @@ async fn a_full_disk_is_told_and_nothing_acknowledged_is_lost() {
 }
 
 /// Either nothing happened, or it may have: a command that was decided is in doubt until its record
-/// is known to be written or not.
-fn assert_unavailable(answer: &Answer) {
+/// is known to be written or not. A session whose owner failed for it rests before it is asked.
+fn assert_not_taken(answer: &Answer) {
     let code = answer.code().unwrap_or("none");
-    let told = ["store_unavailable", "outcome_unknown"].contains(&code);
-    assert!(answer.status.as_u16() == 503 && told, "{answer:?}");
+    let told = [
+        (507, "store_full"),
+        (503, "store_unavailable"),
+        (503, "outcome_unknown"),
+    ];
+    assert!(told.contains(&(answer.status.as_u16(), code)), "{answer:?}");
 }
 
 async fn wait_completed(client: &Client, messages: &[u32]) {

@@ -51,6 +51,7 @@ impl Backend {
             Ok(Admission::Decided { .. }) => "decided",
             Ok(Admission::Accepted) => "accepted",
             Err(AdmitError::Unavailable(_)) => "unavailable",
+            Err(AdmitError::StoreFull(_)) => "store_full",
             Err(AdmitError::OutcomeUnknown(_)) => "outcome_unknown",
             Err(AdmitError::MailboxFull) => "mailbox_full",
             Err(AdmitError::Quarantined(_)) => "quarantined",

@@ -92,6 +92,7 @@ errors! {
     TenantStreamsFull "tenant_streams_full" TOO_MANY_REQUESTS "The tenant follows too many sessions here"
     StreamsFull "streams_full" SERVICE_UNAVAILABLE "The node serves too many streams"
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE "The store cannot be read or written now"
+    StoreFull "store_full" INSUFFICIENT_STORAGE "The store has no room left"
     OutcomeUnknown "outcome_unknown" SERVICE_UNAVAILABLE "Nobody knows whether it was done"
     Draining "draining" SERVICE_UNAVAILABLE "The node is shutting down"
     TimedOut "timed_out" SERVICE_UNAVAILABLE "It took too long"

@@ -51,7 +51,7 @@ impl Actor for SessionActor {
             let key = seat.key.clone();
             let end = driver::drive(host, seat).await;
             match &end {
-                End::GaveUp(detail) => {
+                End::GaveUp(detail) | End::NoRoom(detail) => {
                     tracing::error!(session = %key, detail, "session's owner gave up");
                 }
                 End::NotNeeded | End::Released | End::Lost | End::NotOpened(_) => {

@@ -60,6 +60,8 @@ pub(crate) enum End {
     NotOpened(OpenError),
     /// The store did not take its Records; whether the last one stands is for the next owner to see.
     GaveUp(String),
+    /// The store had no room for its last Record, which certainly does not stand.
+    NoRoom(String),
 }
 
 /// What a driver is about.
@@ -125,11 +127,14 @@ pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
         host.stores.mailbox.pending(&key, Default::default(), batch),
     );
     let opened = opened.and_then(|opened| Ok((opened, letters?)));
+    // Whether the log says that this owner has it.
+    let mut taken_over = false;
     let end = match opened {
         Ok((opened, letters)) => {
             let mut driver = Driver::new(host, seat, opened);
             let end = driver.run(letters).await;
             driver.refuse_all(&end).await;
+            taken_over = driver.has_taken_over();
             seat = driver.seat;
             end
         }
@@ -147,6 +152,8 @@ pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
         End::NotNeeded | End::Released | End::Lost | End::NotOpened(_) => seat.leave(),
         // The index still names the session, and it rests before it is opened again.
         End::GaveUp(_) => {}
+        End::NoRoom(_) if !taken_over => seat.leave(),
+        End::NoRoom(_) => {}
     }
     end
 }
@@ -212,6 +219,17 @@ impl Driver {
         };
         let mail_first = self.mailroom.stands_first();
         self.inbox_open && !lets_go && !mail_first && self.journal.has_room()
+    }
+
+    /// Whether the log says that this owner has the session.
+    fn has_taken_over(&self) -> bool {
+        match self.stance {
+            Stance::Looking => false,
+            Stance::Owning { epoch } | Stance::Draining { epoch, .. } => {
+                self.journal.committed().epoch == epoch
+            }
+            Stance::Releasing => true,
+        }
     }
 
     /// Whether the owned session was deleted, or never came to be.

@@ -15,6 +15,7 @@ use steadfast_core::id::{NodeId, Seq};
 use steadfast_core::session::Session;
 use steadfast_protocol::live::LiveFrame;
 use steadfast_protocol::record::Record;
+use steadfast_store::error::WriteError;
 use thiserror::Error;
 
 use crate::actor::Nothing;
@@ -108,6 +109,9 @@ pub enum AdmitError {
     /// The store cannot be reached: nothing happened, try again.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The store has no room left: nothing happened, try again when it has.
+    #[error("the store has no room left: {0}")]
+    StoreFull(String),
     /// Nobody knows: send the same command under the same id again.
     #[error("the outcome is unknown: {0}")]
     OutcomeUnknown(String),
@@ -126,6 +130,19 @@ pub enum AdmitError {
     /// This node lets go of its sessions: try another, or later.
     #[error("the node is draining")]
     Draining,
+}
+
+impl From<WriteError> for AdmitError {
+    /// Of a blob beside the session: until something names it, it changes nothing.
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Full(detail) => Self::StoreFull(detail),
+            WriteError::Refused(detail) => Self::TooLarge(detail),
+            WriteError::Unavailable(_) | WriteError::Unknown(_) => {
+                Self::Unavailable(error.to_string())
+            }
+        }
+    }
 }
 
 /// Why a session could not be read.

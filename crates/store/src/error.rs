@@ -22,7 +22,11 @@ pub enum WriteError {
     /// Nobody knows whether it was, or will be, written.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(String),
-    /// Certainly not written, and never will be: too large, disk full.
+    /// Certainly not written, because the store has no room left; once it has some, the same write
+    /// succeeds.
+    #[error("the store has no room left: {0}")]
+    Full(String),
+    /// Certainly not written, and never will be: too large, not what the store can keep.
     #[error("the store refused the write: {0}")]
     Refused(String),
 }

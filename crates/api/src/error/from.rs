@@ -85,6 +85,14 @@ impl From<AdmitError> for Problem {
     fn from(error: AdmitError) -> Self {
         match error {
             AdmitError::Unavailable(internal) => store_unavailable(&internal),
+            AdmitError::StoreFull(internal) => {
+                tracing::warn!(error = internal, "store full");
+                Self::new(
+                    ErrorCode::StoreFull,
+                    "the store has no room left, so nothing happened; the session stays as it is and can be read. \
+                     Make room where the node keeps its data, then send the same request again; nothing needs a restart",
+                )
+            }
             AdmitError::OutcomeUnknown(internal) => {
                 tracing::warn!(error = internal, "outcome of a command unknown");
                 Self::new(

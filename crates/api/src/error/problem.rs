@@ -44,7 +44,9 @@ impl Problem {
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         let retry_after_s = match code {
             ErrorCode::QueueFull | ErrorCode::MailboxFull => Some(5),
-            ErrorCode::TenantStreamsFull | ErrorCode::StreamsFull => Some(10),
+            ErrorCode::TenantStreamsFull | ErrorCode::StreamsFull | ErrorCode::StoreFull => {
+                Some(10)
+            }
             ErrorCode::StoreUnavailable
             | ErrorCode::OutcomeUnknown
             | ErrorCode::Draining

@@ -264,10 +264,11 @@ fn refusal(end: &End, in_doubt: bool) -> Refusal {
                 AdmitError::Unavailable(error.to_string())
             }
         }),
-        End::GaveUp(detail) if in_doubt => {
+        End::GaveUp(detail) | End::NoRoom(detail) if in_doubt => {
             Refusal::Error(AdmitError::OutcomeUnknown(detail.clone()))
         }
         End::GaveUp(detail) => Refusal::Error(AdmitError::Unavailable(detail.clone())),
+        End::NoRoom(detail) => Refusal::Error(AdmitError::StoreFull(detail.clone())),
     }
 }
 

@@ -39,6 +39,7 @@ enum Outcome {
     Landed(Tail),
     Lost,
     Again { in_doubt: bool, detail: String },
+    NoRoom(String),
     Never(String),
 }
 
@@ -110,6 +111,12 @@ impl Driver {
                 Some(End::Lost)
             }
             Outcome::Again { in_doubt, detail } => self.try_again(in_doubt, detail),
+            // The outcome of a tool that runs here would be lost with this owner.
+            Outcome::NoRoom(detail) if self.dispatcher.runs_calls() => {
+                self.try_again(false, detail)
+            }
+            // Nobody waits for somebody to make room: who asked is told at once.
+            Outcome::NoRoom(detail) => Some(End::NoRoom(detail)),
             Outcome::Never(detail) => Some(End::GaveUp(detail)),
         }
     }
@@ -194,6 +201,7 @@ impl Try {
                 in_doubt: false,
                 detail,
             },
+            Err(AppendError::Write(WriteError::Full(detail))) => Outcome::NoRoom(detail),
             Err(AppendError::Write(WriteError::Refused(detail))) => Outcome::Never(detail),
         }
     }
@@ -223,6 +231,7 @@ impl Try {
 fn not_claimed(error: WriteError) -> Outcome {
     match error {
         WriteError::Refused(detail) => Outcome::Never(detail),
+        WriteError::Full(detail) => Outcome::NoRoom(detail),
         WriteError::Unavailable(detail) | WriteError::Unknown(detail) => Outcome::Again {
             in_doubt: false,
             detail,

@@ -158,13 +158,8 @@ impl Sessions {
             }
         }
         spill.command(body).await.map_err(|error| match error {
-            SpillError::TooLarge(detail) | SpillError::Write(WriteError::Refused(detail)) => {
-                AdmitError::TooLarge(detail)
-            }
-            // A blob that nothing names changes nothing.
-            SpillError::Write(error @ (WriteError::Unavailable(_) | WriteError::Unknown(_))) => {
-                AdmitError::Unavailable(error.to_string())
-            }
+            SpillError::TooLarge(detail) => AdmitError::TooLarge(detail),
+            SpillError::Write(error) => error.into(),
         })
     }
 
@@ -201,6 +196,7 @@ impl Sessions {
                 Ok(Admission::Accepted)
             }
             Err(SendError::Full) => Err(AdmitError::MailboxFull),
+            Err(SendError::Write(WriteError::Full(detail))) => Err(AdmitError::StoreFull(detail)),
             Err(SendError::Write(WriteError::Unknown(detail))) => {
                 Err(AdmitError::OutcomeUnknown(detail))
             }

@@ -113,7 +113,7 @@ impl Sessions {
             let bytes =
                 bytes.ok_or_else(|| LoadError::Quarantined(format!("blob {hash} is gone")))?;
             let put = blobs.put(to, bytes).await;
-            put.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
+            put.map_err(AdmitError::from)?;
         }
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Sessions {
             packing.ok_or_else(|| LoadError::Quarantined("its transcript is not JSON".into()))?;
         for blob in blobs {
             let put = self.shared.host.stores.blobs.put(to, blob).await;
-            put.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
+            put.map_err(AdmitError::from)?;
         }
         Ok(packed)
     }

@@ -204,7 +204,10 @@ async fn send(world: &World, key: &SessionKey, command: Command) -> Option<Verdi
             }
             Err(AdmitError::MailboxFull) => return None,
             Err(
-                AdmitError::Unavailable(_) | AdmitError::OutcomeUnknown(_) | AdmitError::Draining,
+                AdmitError::Unavailable(_)
+                | AdmitError::StoreFull(_)
+                | AdmitError::OutcomeUnknown(_)
+                | AdmitError::Draining,
             ) => world.pause(1_000).await,
             Err(error) => {
                 world.broken(

@@ -336,5 +336,5 @@ fn settle(operations: Vec<Operation>, error: &WriteError) {
 }
 
 fn disk_full() -> WriteError {
-    WriteError::Refused("the disk is full; free some room, then write again".into())
+    WriteError::Full("the disk is full".into())
 }

@@ -13,7 +13,7 @@ use crate::disk::{Disk, Notices};
 use crate::samples::{node, open, record, session};
 
 fn is_refusal(error: &WriteError) -> bool {
-    matches!(error, WriteError::Refused(reason) if reason.contains("the disk is full"))
+    matches!(error, WriteError::Full(reason) if reason == "the disk is full")
 }
 
 async fn full_then_not(notices: Notices, check_bytes_max: u64) {

@@ -74,7 +74,7 @@ impl Line {
             }
             Some(Fault::Refused) => {
                 take(latency).await;
-                Err(WriteError::Refused("the disk is full".into()).into())
+                Err(WriteError::Full("the disk is full".into()).into())
             }
             Some(Fault::LostRequest) => {
                 take(latency).await;

@@ -33,7 +33,9 @@ async fn append_by_the_rule(
         match stores.log.append(key, expected, append.clone()).await {
             Ok(tail) => return Known::Written(tail),
             Err(AppendError::Write(WriteError::Refused(reason))) => panic!("{reason}"),
-            Err(AppendError::Write(WriteError::Unavailable(_) | WriteError::Unknown(_))) => {}
+            Err(AppendError::Write(
+                WriteError::Full(_) | WriteError::Unavailable(_) | WriteError::Unknown(_),
+            )) => {}
             // In flight while there is no winner: nobody knows yet.
             Err(AppendError::Conflict) => match winner(stores, key, expected).await {
                 Some((tail, hash)) if hash == append.hash => return Known::Written(tail),

@@ -276,7 +276,7 @@ async fn a_full_disk_refuses_writes_and_reads_go_on() {
     let inner = stores();
     let (layer, plan) = layer(&inner, 1, Odds::NONE);
     let (stores, key) = (layer.stores(), session("a"));
-    let full = WriteError::Refused("the disk is full".into());
+    let full = WriteError::Full("the disk is full".into());
     plan.set_disk_full(true);
     let appended = stores.log.append(&key, Tail::EMPTY, append(1, "a")).await;
     assert_eq!(appended, Err(AppendError::Write(full.clone())));
