@@ -155,6 +155,7 @@ impl Talk {
             session: self.session.clone(),
             last_record: RecordHash::default(),
             tail: 1,
+            receipts: Vec::new(),
         };
         let bytes = snapshot::encode(&snapshot)?;
         println!(

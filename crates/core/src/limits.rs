@@ -12,7 +12,7 @@ pub const PARTS_PER_INPUT_MAX: usize = 256;
 pub const CALLS_PER_REPLY_MAX: usize = 256;
 /// What `decide` adds to each part or call of an input, at most.
 pub const DECIDE_OVERHEAD_BYTES_MAX: usize = 512;
-/// Command ids are remembered this long, or as the newest [`RECEIPTS_KEPT_MIN`], whichever is more.
+/// Command ids are remembered at least this long, and at least the newest [`RECEIPTS_KEPT_MIN`].
 pub const RECEIPTS_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 /// Command ids remembered whatever their age.
 pub const RECEIPTS_KEPT_MIN: usize = 10_000;

@@ -1,6 +1,10 @@
 //! What was answered to which command, kept small enough to be part of the state.
 
+mod block;
 mod flat;
+mod packed;
+
+use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
 use serde::de::Error;
@@ -11,6 +15,11 @@ use crate::event::{TurnOutcome, Verdict};
 use crate::id::{CommandId, Seq, Timestamp, TurnId};
 use crate::limits::{RECEIPTS_KEPT_MIN, RECEIPTS_KEPT_MS};
 use flat::Flat;
+
+pub use block::Block;
+
+/// Receipts of one block.
+const BLOCK_RECEIPTS: usize = 256;
 
 /// First 16 bytes of a command id's BLAKE3 hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -92,10 +101,22 @@ impl From<&TurnOutcome> for End {
     }
 }
 
-/// All remembered receipts; serialised as one run of entries, oldest first.
+/// All remembered receipts.
+///
+/// A long session remembers ten thousand and more. Nearly all are final: those are sealed, the
+/// oldest first, in blocks that never change, so that opening and keeping a session does not take
+/// longer with its age.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Receipts {
-    by_command: OrdMap<CommandHash, Receipt>,
+    /// Oldest first.
+    blocks: Vector<Arc<Block>>,
+    /// Blocks forgotten so far: the number of the first one that is kept.
+    first_block: u64,
+    /// Receipts in `blocks`.
+    sealed: usize,
+    /// Those that may change, and the newest.
+    recent: OrdMap<CommandHash, Receipt>,
+    /// The commands of `recent`.
     oldest_first: Vector<CommandHash>,
     /// Commands answered at or before this may have been forgotten.
     horizon: Timestamp,
@@ -103,18 +124,20 @@ pub struct Receipts {
 
 impl Receipts {
     /// The answer to this command, if it is remembered.
-    pub fn get(&self, id: &CommandId) -> Option<&Receipt> {
-        self.by_command.get(&CommandHash::of(id))
+    pub fn get(&self, id: &CommandId) -> Option<Receipt> {
+        let hash = CommandHash::of(id);
+        let recent = self.recent.get(&hash).copied();
+        recent.or_else(|| self.blocks.iter().rev().find_map(|block| block.get(hash)))
     }
 
     /// How many are remembered.
     pub fn len(&self) -> usize {
-        self.oldest_first.len()
+        self.sealed + self.recent.len()
     }
 
     /// Whether none is remembered.
     pub fn is_empty(&self) -> bool {
-        self.oldest_first.is_empty()
+        self.len() == 0
     }
 
     /// Commands answered at or before this may have been forgotten; 0: none was.
@@ -122,73 +145,242 @@ impl Receipts {
         self.horizon
     }
 
+    /// The sealed blocks, oldest first, each with its number, which is its own for ever.
+    pub fn blocks(&self) -> impl Iterator<Item = (u64, &Arc<Block>)> {
+        (self.first_block..).zip(&self.blocks)
+    }
+
+    /// The same without the blocks before this number, for whoever keeps those elsewhere.
+    #[must_use]
+    pub fn without_blocks_before(&self, number: u64) -> Self {
+        let left_out = number.saturating_sub(self.first_block);
+        let left_out = usize::try_from(left_out).unwrap_or(usize::MAX);
+        let mut receipts = self.clone();
+        receipts.blocks = self.blocks.skip(left_out.min(self.blocks.len()));
+        receipts.sealed = receipts.blocks.iter().map(|block| block.len()).sum();
+        receipts
+    }
+
+    /// Puts back the blocks that were left out: all from the number of the first on. Blocks of lower
+    /// numbers among them were forgotten since and are left away.
+    pub fn put_back(&mut self, blocks: impl IntoIterator<Item = (u64, Arc<Block>)>) {
+        let kept = blocks
+            .into_iter()
+            .filter(|(number, _)| *number >= self.first_block);
+        let mut blocks: Vector<Arc<Block>> = kept.map(|(_, block)| block).collect();
+        blocks.append(std::mem::take(&mut self.blocks));
+        self.blocks = blocks;
+        self.sealed = self.blocks.iter().map(|block| block.len()).sum();
+    }
+
     /// Remembers an answer and forgets what is both too old and too many.
     pub(crate) fn insert(&mut self, id: &CommandId, receipt: Receipt) {
         let hash = CommandHash::of(id);
         let at = receipt.at;
-        if self.by_command.insert(hash, receipt).is_none() {
+        if self.recent.insert(hash, receipt).is_none() {
             self.oldest_first.push_back(hash);
         }
-        self.prune(at);
+        self.seal();
+        self.forget(at);
     }
 
     /// Notes where a message stands.
     pub(crate) fn progress(&mut self, id: &CommandId, progress: Progress) {
-        if let Some(receipt) = self.by_command.get_mut(&CommandHash::of(id)) {
+        if let Some(receipt) = self.recent.get_mut(&CommandHash::of(id)) {
             receipt.progress = Some(progress);
         }
     }
 
     /// Notes from which event on a message is in the transcript.
     pub(crate) fn shown(&mut self, id: &CommandId, seq: Seq) {
-        if let Some(receipt) = self.by_command.get_mut(&CommandHash::of(id)) {
+        if let Some(receipt) = self.recent.get_mut(&CommandHash::of(id)) {
             receipt.shown = Some(seq);
         }
     }
 
-    fn prune(&mut self, now: Timestamp) {
-        while self.oldest_first.len() > RECEIPTS_KEPT_MIN {
-            let Some(oldest) = self.oldest_first.front() else {
-                return;
-            };
-            let Some(receipt) = self.by_command.get(oldest) else {
-                return;
-            };
-            // A message whose turn has not ended is never forgotten.
-            let open = matches!(
-                receipt.progress,
-                Some(Progress::Queued | Progress::Running { .. })
-            );
-            if open || receipt.at.plus_ms(RECEIPTS_KEPT_MS) > now {
+    /// Seals the oldest receipts that are final, once there are two blocks of them.
+    fn seal(&mut self) {
+        let count = self.oldest_first.len();
+        // Where most are open this looks in vain, so it does not look each time.
+        if count < 2 * BLOCK_RECEIPTS || !count.is_multiple_of(BLOCK_RECEIPTS) {
+            return;
+        }
+        let final_ones = self.oldest_first.iter().filter_map(|hash| {
+            let receipt = self.recent.get(hash)?;
+            receipt.is_final().then_some((*hash, *receipt))
+        });
+        let sealed: Vec<_> = final_ones.take(BLOCK_RECEIPTS).collect();
+        if sealed.len() < BLOCK_RECEIPTS {
+            return;
+        }
+        for (hash, _) in &sealed {
+            self.recent.remove(hash);
+        }
+        let recent = &self.recent;
+        self.oldest_first.retain(|hash| recent.contains_key(hash));
+        self.sealed += sealed.len();
+        self.blocks.push_back(Arc::new(Block::of(sealed)));
+    }
+
+    /// Forgets whole blocks. A message whose turn has not ended is in none.
+    fn forget(&mut self, now: Timestamp) {
+        while let Some(oldest) = self.blocks.front() {
+            let too_many = self.len() - oldest.len() >= RECEIPTS_KEPT_MIN;
+            if !too_many || oldest.newest().plus_ms(RECEIPTS_KEPT_MS) > now {
                 return;
             }
-            self.horizon = self.horizon.max(receipt.at);
-            self.by_command.remove(&oldest.clone());
-            self.oldest_first.pop_front();
+            self.horizon = self.horizon.max(oldest.newest());
+            self.sealed -= oldest.len();
+            self.first_block += 1;
+            self.blocks.pop_front();
         }
     }
 }
 
+impl Receipt {
+    /// Whether it never changes again.
+    fn is_final(&self) -> bool {
+        match self.progress {
+            None | Some(Progress::Ended { .. }) => true,
+            Some(Progress::Queued | Progress::Running { .. }) => false,
+        }
+    }
+}
+
+/// As they stand in a snapshot.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    first_block: u64,
+    blocks: Vector<Arc<Block>>,
+    recent: Flat,
+}
+
 impl Serialize for Receipts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entry = |hash: &CommandHash| Some((*hash, *self.by_command.get(hash)?));
+        let entry = |hash: &CommandHash| Some((*hash, *self.recent.get(hash)?));
         let entries = self.oldest_first.iter().filter_map(entry);
-        Flat::of(self.horizon, entries).serialize(serializer)
+        let kept = Kept {
+            first_block: self.first_block,
+            blocks: self.blocks.clone(),
+            recent: Flat::of(self.horizon, entries),
+        };
+        kept.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Receipts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let flat = Flat::deserialize(deserializer)?;
-        let horizon = flat.horizon;
-        let mut entries = flat.entries().map_err(D::Error::custom)?;
+        let kept = Kept::deserialize(deserializer)?;
+        let horizon = kept.recent.horizon;
+        let mut entries = kept.recent.entries().map_err(D::Error::custom)?;
         let oldest_first = entries.iter().map(|(hash, _)| *hash).collect();
         // In their order they find their place at the end of the map, which is much faster.
         entries.sort_unstable_by_key(|(hash, _)| *hash);
         Ok(Self {
-            by_command: entries.into_iter().collect(),
+            sealed: kept.blocks.iter().map(|block| block.len()).sum(),
+            blocks: kept.blocks,
+            first_block: kept.first_block,
+            recent: entries.into_iter().collect(),
             oldest_first,
             horizon,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: usize) -> CommandId {
+        CommandId::new(format!("m{number}")).unwrap()
+    }
+
+    fn accepted(number: usize) -> Receipt {
+        Receipt {
+            digest: Digest(number as u64),
+            verdict: Verdict::Accepted {
+                turn: TurnId(Seq(number as u64 + 1)),
+            },
+            at: Timestamp(number as u64),
+            progress: Some(Progress::Queued),
+            shown: None,
+        }
+    }
+
+    fn ended(number: usize) -> Progress {
+        Progress::Ended {
+            turn: TurnId(Seq(number as u64 + 1)),
+            end: End::Completed,
+            seq: Seq(number as u64 + 2),
+        }
+    }
+
+    /// Messages of which each ends before the next comes, but for these.
+    fn messages(count: usize, open: &[usize]) -> Receipts {
+        let mut receipts = Receipts::default();
+        for number in 0..count {
+            receipts.insert(&id(number), accepted(number));
+            if !open.contains(&number) {
+                receipts.progress(&id(number), ended(number));
+            }
+        }
+        receipts
+    }
+
+    #[test]
+    fn sealed_receipts_are_found_and_open_ones_still_change() {
+        let mut receipts = messages(5 * BLOCK_RECEIPTS, &[3]);
+        assert_eq!(receipts.len(), 5 * BLOCK_RECEIPTS);
+        assert!(receipts.oldest_first.len() <= 2 * BLOCK_RECEIPTS);
+        assert_eq!(receipts.get(&id(3)), Some(accepted(3)));
+        receipts.progress(&id(3), ended(3));
+        for number in 0..5 * BLOCK_RECEIPTS {
+            let expected = Receipt {
+                progress: Some(ended(number)),
+                ..accepted(number)
+            };
+            assert_eq!(receipts.get(&id(number)), Some(expected), "{number}");
+        }
+        assert_eq!(receipts.get(&id(5 * BLOCK_RECEIPTS)), None);
+    }
+
+    #[test]
+    fn receipts_come_back_with_blocks_that_were_kept_elsewhere() {
+        let receipts = messages(6 * BLOCK_RECEIPTS, &[0]);
+        let elsewhere: Vec<_> = receipts.blocks().take(3).collect();
+        let elsewhere: Vec<_> = elsewhere
+            .into_iter()
+            .map(|(number, block)| (number, Arc::clone(block)))
+            .collect();
+        let short = receipts.without_blocks_before(3);
+        let json = serde_json::to_string(&short).unwrap();
+        assert!(json.len() < serde_json::to_string(&receipts).unwrap().len() / 2);
+        let mut back: Receipts = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, short);
+        back.put_back(elsewhere);
+        assert_eq!(back, receipts);
+    }
+
+    #[test]
+    fn blocks_are_forgotten_whole_and_never_before_their_time() {
+        let mut receipts = messages(RECEIPTS_KEPT_MIN + 4 * BLOCK_RECEIPTS, &[]);
+        let all = receipts.len();
+        let late = |number: usize, after_ms: u64| Receipt {
+            at: Timestamp(RECEIPTS_KEPT_MS + after_ms),
+            ..accepted(number)
+        };
+        receipts.insert(&id(all), late(all, BLOCK_RECEIPTS as u64 - 2));
+        assert_eq!(
+            (receipts.len(), receipts.horizon()),
+            (all + 1, Timestamp(0))
+        );
+        receipts.insert(&id(all + 1), late(all + 1, BLOCK_RECEIPTS as u64 - 1));
+        let horizon = Timestamp(BLOCK_RECEIPTS as u64 - 1);
+        assert_eq!(receipts.len(), all + 2 - BLOCK_RECEIPTS);
+        assert_eq!(receipts.horizon(), horizon);
+        assert_eq!(receipts.blocks().next().map(|(number, _)| number), Some(1));
+        receipts.insert(&id(all + 2), late(all + 2, RECEIPTS_KEPT_MS));
+        assert!(receipts.len() >= RECEIPTS_KEPT_MIN);
+        assert!(receipts.len() < RECEIPTS_KEPT_MIN + BLOCK_RECEIPTS);
     }
 }

@@ -1,7 +1,14 @@
 //! Snapshots: a session's state after some Record, so that opening it does not read its whole log.
 //! Disposable: a snapshot that cannot be read is ignored.
+//!
+//! What grows with a session's age stands beside its snapshot, in blobs that never change and are
+//! written once: older transcript items, and sealed receipts.
+
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use steadfast_core::content::BlobRef;
+use steadfast_core::receipt::Block;
 use steadfast_core::session::Session;
 
 use crate::codec::{DecodeError, EncodeError, Format};
@@ -13,7 +20,13 @@ pub const SNAPSHOT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const FORMAT: Format = Format {
     what: "snapshot",
     // Rises whenever the shape of `Session` changes: older snapshots are then ignored.
-    version: 2,
+    version: 3,
+    bytes_max: SNAPSHOT_BYTES_MAX,
+};
+
+const RECEIPTS_FORMAT: Format = Format {
+    what: "run of receipts",
+    version: 1,
     bytes_max: SNAPSHOT_BYTES_MAX,
 };
 
@@ -26,6 +39,27 @@ pub struct Snapshot {
     pub last_record: RecordHash,
     /// The log's opaque token after that Record.
     pub tail: u64,
+    /// Sealed receipts that `session` leaves out, oldest first.
+    pub receipts: Vec<ReceiptRun>,
+}
+
+/// Sealed receipts beside a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptRun {
+    /// Number of its first block.
+    pub first_block: u64,
+    /// The run.
+    pub blob: BlobRef,
+}
+
+/// Bytes of a run of sealed receipts.
+pub fn encode_receipts(blocks: &[Arc<Block>]) -> Result<Vec<u8>, EncodeError> {
+    RECEIPTS_FORMAT.encode(&blocks)
+}
+
+/// Reads a run of sealed receipts.
+pub fn decode_receipts(bytes: &[u8]) -> Result<Vec<Arc<Block>>, DecodeError> {
+    RECEIPTS_FORMAT.decode(bytes)
 }
 
 /// Bytes of a snapshot.

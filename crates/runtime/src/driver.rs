@@ -108,7 +108,10 @@ pub(crate) struct Driver {
     mailroom: Mailroom,
     chores: Chores,
     packer: Packer,
+    /// Records that no snapshot is known to cover.
     records_since_snapshot: u64,
+    /// As many of them start the next snapshot.
+    snapshot_due: u64,
     /// What stands before a deletion and may be purged.
     purge_through: Option<Tail>,
     alarm: Alarm,
@@ -166,7 +169,6 @@ impl Driver {
             .send_replace(Some(Arc::clone(journal.committed())));
         Self {
             dispatcher: Dispatcher::new(Arc::clone(&host), key, Arc::clone(&seat.feed)),
-            host,
             seat,
             stance: Stance::Looking,
             journal,
@@ -175,13 +177,15 @@ impl Driver {
             waiters: VecDeque::new(),
             mailroom: Mailroom::default(),
             chores: Chores::new(),
-            packer: Packer::default(),
+            packer: Packer::knowing(opened.receipt_runs),
+            snapshot_due: host.options.snapshot_records,
             records_since_snapshot: opened.records_since_snapshot,
             purge_through: opened.purge_through,
             alarm: Alarm::default(),
             idle_since: None,
             deadline_rests_until: None,
             inbox_open: true,
+            host,
         }
     }
 

@@ -36,6 +36,7 @@ mod triage;
 
 mod open;
 mod pack;
+mod snapshot;
 
 mod directory;
 mod queue;

@@ -14,6 +14,7 @@ use steadfast_store::log::{ReadFrom, StoredRecord, Tail, TailInfo};
 use thiserror::Error;
 
 use crate::pack;
+use crate::pack::receipts::{self, ReceiptRuns};
 
 /// A session as the log holds it.
 pub(crate) struct Opened {
@@ -25,6 +26,8 @@ pub(crate) struct Opened {
     pub(crate) last_record: RecordHash,
     /// Records that no snapshot covers.
     pub(crate) records_since_snapshot: u64,
+    /// Receipts that stand beside the snapshot.
+    pub(crate) receipt_runs: ReceiptRuns,
     /// The session was deleted, and what stands before this may be purged.
     pub(crate) purge_through: Option<Tail>,
 }
@@ -94,15 +97,15 @@ pub(crate) async fn open(
     let (tail, snapshot) = tokio::join!(stores.log.tail(key), stores.snapshots.get(key));
     let tail = tail?;
     // A snapshot only saves time: without one the whole log is read.
-    let snapshot = snapshot
-        .ok()
-        .flatten()
-        .and_then(|bytes| snapshot::decode(&bytes).ok())
-        .filter(|snapshot| snapshot.session.key == *key);
-    let Some(snapshot) = snapshot else {
+    let snapshot = snapshot.ok().flatten();
+    let snapshot = match snapshot {
+        Some(bytes) => whole(&bytes, key, stores).await,
+        None => None,
+    };
+    let Some((snapshot, receipt_runs)) = snapshot else {
         return anew(stores, key, &tail, batch).await;
     };
-    let mut folding = Folding::from_snapshot(snapshot, &tail)?;
+    let mut folding = Folding::from_snapshot(snapshot, receipt_runs, &tail)?;
     let folded = folding
         .fold_through(stores, &tail, batch, Seq(u64::MAX))
         .await;
@@ -118,6 +121,26 @@ pub(crate) async fn open(
         }
         Err(error) => Err(error),
     }
+}
+
+/// A snapshot with what stands beside it; `None` if it cannot be read.
+async fn whole(bytes: &[u8], key: &SessionKey, stores: &Stores) -> Option<(Snapshot, ReceiptRuns)> {
+    let read = snapshot::decode(bytes).map_err(|error| error.to_string());
+    let read = read.and_then(|snapshot| {
+        let ours = snapshot.session.key == *key;
+        ours.then_some(snapshot)
+            .ok_or_else(|| "it is another session's".to_owned())
+    });
+    let put_back = async {
+        let mut snapshot = read?;
+        let receipts = &mut snapshot.session.receipts;
+        let runs = receipts::put_back(receipts, &snapshot.receipts, key, stores).await?;
+        Ok::<_, String>((snapshot, runs))
+    };
+    put_back
+        .await
+        .inspect_err(|error| tracing::info!(session = %key, error, "snapshot not used"))
+        .ok()
 }
 
 async fn anew(
@@ -169,6 +192,7 @@ struct Folding {
     link: Option<Link>,
     tail: Tail,
     records: u64,
+    receipt_runs: ReceiptRuns,
     purge_through: Option<Tail>,
 }
 
@@ -179,11 +203,16 @@ impl Folding {
             link: None,
             tail: Tail::EMPTY,
             records: 0,
+            receipt_runs: ReceiptRuns::default(),
             purge_through: None,
         }
     }
 
-    fn from_snapshot(snapshot: Snapshot, tail: &TailInfo) -> Result<Self, OpenError> {
+    fn from_snapshot(
+        snapshot: Snapshot,
+        receipt_runs: ReceiptRuns,
+        tail: &TailInfo,
+    ) -> Result<Self, OpenError> {
         let at = Tail(snapshot.tail);
         if at > tail.tail {
             let detail = format!("a snapshot was taken at event {}", snapshot.session.seq);
@@ -199,6 +228,7 @@ impl Folding {
             session: snapshot.session,
             tail: at,
             records: 0,
+            receipt_runs,
             purge_through: None,
         })
     }
@@ -287,6 +317,7 @@ impl Folding {
             tail: self.tail,
             last_record: self.link.map_or(RecordHash::NONE, |link| link.record),
             records_since_snapshot: self.records,
+            receipt_runs: self.receipt_runs,
             purge_through: self.purge_through,
         }
     }

@@ -8,6 +8,8 @@
 //! Chunks are closed at a size, counted from the start, and never change: the next snapshot names
 //! the same blobs again and writes only new ones.
 
+pub(crate) mod receipts;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,9 +19,12 @@ use steadfast_core::content::{BlobHash, BlobRef};
 use steadfast_core::id::Seq;
 use steadfast_core::session::Session;
 use steadfast_core::transcript::{Item, ItemBody};
+use steadfast_protocol::EncodeError;
+use steadfast_protocol::snapshot::ReceiptRun;
 use steadfast_store::Stores;
 
 use crate::open::OpenError;
+use receipts::ReceiptRuns;
 
 /// A chunk is closed once its JSON has this many bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -30,6 +35,7 @@ const FRAME_TOKENS: u64 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Packer {
     chunks: Vec<Chunk>,
+    receipts: ReceiptRuns,
 }
 
 #[derive(Debug, Clone)]
@@ -39,15 +45,24 @@ struct Chunk {
     tokens: u64,
 }
 
-/// A session with its older items packed, and the blobs that must be written first.
+/// A session with its older items and receipts packed, and the blobs that must be written first.
 pub(crate) struct Packing {
     pub(crate) session: Session,
+    pub(crate) receipts: Vec<ReceiptRun>,
     pub(crate) blobs: Vec<Bytes>,
 }
 
 impl Packer {
+    /// A packer for a session that was opened from a snapshot with these receipts beside it.
+    pub(crate) fn knowing(receipts: ReceiptRuns) -> Self {
+        Self {
+            chunks: Vec::new(),
+            receipts,
+        }
+    }
+
     /// Packs what is worth it.
-    pub(crate) fn pack(&mut self, session: &Session) -> Packing {
+    pub(crate) fn pack(&mut self, session: &Session) -> Result<Packing, EncodeError> {
         let mut left: Vector<Arc<Item>> = session.transcript.items.clone();
         let mut items = Vector::new();
         // What came packed out of a snapshot or a fork stays so.
@@ -66,12 +81,19 @@ impl Packer {
             .take_while(|chunk| chunk.take_from(&mut left))
             .count();
         self.chunks.truncate(known);
-        let blobs = self.close_chunks(&mut left, session);
+        let mut blobs = self.close_chunks(&mut left, session);
         items.extend(self.chunks.iter().map(Chunk::item));
         items.append(left);
+        let packed = self.receipts.pack(&session.receipts)?;
+        blobs.extend(packed.blobs);
         let mut session = session.clone();
         session.transcript.items = items;
-        Packing { session, blobs }
+        session.receipts = packed.receipts;
+        Ok(Packing {
+            session,
+            receipts: packed.runs,
+            blobs,
+        })
     }
 
     /// Takes full chunks from the front of `left`.
@@ -321,7 +343,7 @@ mod tests {
 
     #[test]
     fn full_chunks_are_packed_and_the_rest_stays() {
-        let packing = Packer::default().pack(&session(1..=16));
+        let packing = Packer::default().pack(&session(1..=16)).unwrap();
         let expected = (vec![(1, 7), (8, 14)], vec![15, 16]);
         assert_eq!(shape(&packing.session), expected);
         assert_eq!(packing.blobs.len(), 2);
@@ -338,14 +360,14 @@ mod tests {
     #[test]
     fn what_was_packed_is_not_written_again() {
         let mut packer = Packer::default();
-        let first = packer.pack(&session(1..=16));
-        let second = packer.pack(&session(1..=23));
+        let first = packer.pack(&session(1..=16)).unwrap();
+        let second = packer.pack(&session(1..=23)).unwrap();
         assert_eq!(second.blobs.len(), 1);
         assert_eq!(
             shape(&second.session),
             (vec![(1, 7), (8, 14), (15, 21)], vec![22, 23])
         );
-        let from_scratch = Packer::default().pack(&session(1..=23));
+        let from_scratch = Packer::default().pack(&session(1..=23)).unwrap();
         assert_eq!(from_scratch.session, second.session);
         assert_eq!(from_scratch.blobs[..2], first.blobs[..]);
     }
@@ -353,17 +375,17 @@ mod tests {
     #[test]
     fn a_chunk_that_was_rewound_is_forgotten() {
         let mut packer = Packer::default();
-        packer.pack(&session(1..=16));
-        let packing = packer.pack(&session((1..=10).chain(20..=30)));
+        packer.pack(&session(1..=16)).unwrap();
+        let packing = packer.pack(&session((1..=10).chain(20..=30))).unwrap();
         assert_eq!(shape(&packing.session).0, [(1, 7), (8, 23), (24, 30)][..2]);
     }
 
     #[test]
     fn what_came_packed_stays_packed() {
-        let packed = Packer::default().pack(&session(1..=16)).session;
+        let packed = Packer::default().pack(&session(1..=16)).unwrap().session;
         let mut grown = packed.clone();
         grown.transcript.items.extend((17..=25).map(said));
-        let packing = Packer::default().pack(&grown);
+        let packing = Packer::default().pack(&grown).unwrap();
         assert_eq!(shape(&packing.session).0, [(1, 7), (8, 14), (15, 21)]);
         assert_eq!(packing.blobs.len(), 1);
     }
@@ -374,7 +396,7 @@ mod tests {
         within_step.transcript.items.push_back(said(7));
         within_step.transcript.items.set(6, reply_with_call(7));
         within_step.transcript.items.extend((8..=9).map(said));
-        let packing = Packer::default().pack(&within_step);
+        let packing = Packer::default().pack(&within_step).unwrap();
         assert_eq!(shape(&packing.session), (vec![(1, 8)], vec![9]));
         let mut compacting = session(1..=9);
         compacting.compaction = Some(Compaction {
@@ -383,7 +405,7 @@ mod tests {
             through: Seq(3),
             retry_at: None,
         });
-        let packing = Packer::default().pack(&compacting);
+        let packing = Packer::default().pack(&compacting).unwrap();
         assert_eq!(shape(&packing.session).0, [(1, 3)]);
     }
 }

@@ -83,6 +83,11 @@ fn a_forgotten_id_of_its_time_is_refused() {
     world.now = 3_000;
     world.say(old);
     world.reply(&[]);
+    // Ids are forgotten many at once.
+    for number in 1..512 {
+        world.say(&format!("o{number}"));
+        world.reply(&[]);
+    }
     world.now += RECEIPTS_KEPT_MS + 1;
     for number in 0..=RECEIPTS_KEPT_MIN {
         world.say(&format!("n{number}"));

@@ -85,6 +85,19 @@ fn snapshots_of_one_version_have_one_shape() {
     );
 }
 
+/// As for snapshots, whose part they are.
+#[test]
+fn runs_of_receipts_of_one_version_have_one_shape() {
+    let value = samples::receipt_blocks();
+    let today = snapshot::encode_receipts(&value).unwrap();
+    let bytes = golden(&format!("receipts.{}", today[0]), &today);
+    assert_eq!(snapshot::decode_receipts(&bytes).as_ref(), Ok(&value));
+    assert!(
+        today == bytes,
+        "the shape changed: raise the version in snapshot.rs and write a new golden file"
+    );
+}
+
 #[test]
 fn every_golden_file_belongs_to_a_value() {
     let mut names: BTreeSet<String> = samples::records().into_keys().collect();
@@ -92,6 +105,8 @@ fn every_golden_file_belongs_to_a_value() {
     names.extend(samples::frames().into_keys());
     let version = snapshot::encode(&samples::snapshot()).unwrap()[0];
     names.insert(format!("snapshot.{version}"));
+    let version = snapshot::encode_receipts(&samples::receipt_blocks()).unwrap()[0];
+    names.insert(format!("receipts.{version}"));
     let mut files = BTreeSet::new();
     for entry in std::fs::read_dir(directory()).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();

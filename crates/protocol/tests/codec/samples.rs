@@ -19,7 +19,7 @@ use steadfast_core::id::{
 use steadfast_protocol::record::{Cause, Entry, Record, RecordHash};
 
 pub(crate) use messages::{frames, letters};
-pub(crate) use state::snapshot;
+pub(crate) use state::{receipt_blocks, snapshot};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_900_000_000_123);
 

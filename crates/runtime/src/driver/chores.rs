@@ -3,33 +3,33 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use steadfast_protocol::snapshot::{self, Snapshot};
 use steadfast_store::directory::DirectoryEntry;
 use steadfast_store::error::ReadError;
 use steadfast_store::mailbox::Letter;
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 
 use super::Driver;
 use crate::directory;
-use crate::host::Host;
 use crate::pack::Packer;
+use crate::snapshot;
 
 /// A chore that ended.
 pub(super) enum Chore {
     MailRead(Result<Vec<Letter>, ReadError>),
-    Snapshot(Packer, Result<(), String>),
+    /// A snapshot that covers so many Records more than the one before.
+    Snapshot(Packer, Result<u64, String>),
     Directory(Option<DirectoryEntry>),
     /// Any other, with what went wrong.
     Done(&'static str, Result<(), String>),
     /// It panicked.
-    Failed,
+    Failed(task::Id),
 }
 
 /// The chores of one driver; they end with it.
 pub(super) struct Chores {
     tasks: JoinSet<Chore>,
-    snapshot_runs: bool,
-    directory_runs: bool,
+    snapshot: Option<task::Id>,
+    directory: Option<task::Id>,
     /// What the directory shows.
     shown: Option<DirectoryEntry>,
 }
@@ -38,14 +38,17 @@ impl Chores {
     pub(super) fn new() -> Self {
         Self {
             tasks: JoinSet::new(),
-            snapshot_runs: false,
-            directory_runs: false,
+            snapshot: None,
+            directory: None,
             shown: None,
         }
     }
 
-    pub(super) fn spawn(&mut self, chore: impl Future<Output = Chore> + Send + 'static) {
-        self.tasks.spawn(chore);
+    pub(super) fn spawn(
+        &mut self,
+        chore: impl Future<Output = Chore> + Send + 'static,
+    ) -> task::Id {
+        self.tasks.spawn(chore).id()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -55,7 +58,7 @@ impl Chores {
     /// Waits for the next one to end; for ever when there is none.
     pub(super) async fn next(&mut self) -> Chore {
         match self.tasks.join_next().await {
-            Some(ended) => ended.unwrap_or(Chore::Failed),
+            Some(ended) => ended.unwrap_or_else(|error| Chore::Failed(error.id())),
             None => std::future::pending().await,
         }
     }
@@ -67,36 +70,43 @@ impl Driver {
             Chore::MailRead(letters) => self.mail_read(letters).await,
             Chore::Snapshot(packer, written) => {
                 self.packer = packer;
-                self.chores.snapshot_runs = false;
-                if let Err(error) = written {
-                    tracing::warn!(session = %self.seat.key, error, "snapshot not written");
-                }
+                self.chores.snapshot = None;
+                self.snapshot_written(written);
             }
             Chore::Directory(shown) => {
-                self.chores.directory_runs = false;
+                self.chores.directory = None;
                 self.chores.shown = shown.or(self.chores.shown.take());
             }
             Chore::Done(what, Err(error)) => {
                 tracing::warn!(session = %self.seat.key, what, error, "chore not done");
             }
             Chore::Done(_, Ok(())) => {}
-            Chore::Failed => tracing::error!(session = %self.seat.key, "a chore panicked"),
+            Chore::Failed(id) => {
+                tracing::error!(session = %self.seat.key, "a chore panicked");
+                if self.chores.snapshot == Some(id) {
+                    self.chores.snapshot = None;
+                    self.snapshot_written(Err("it panicked".into()));
+                }
+                if self.chores.directory == Some(id) {
+                    self.chores.directory = None;
+                }
+            }
         }
     }
 
     /// Starts what is due after a commit.
     pub(super) fn keep_house(&mut self) {
-        if self.records_since_snapshot >= self.host.options.snapshot_records {
-            self.begin_snapshot();
+        if self.chores.snapshot.is_none() && self.records_since_snapshot >= self.snapshot_due {
+            let chore = self.snapshot();
+            self.chores.snapshot = Some(self.chores.spawn(chore));
         }
-        if self.chores.directory_runs {
+        if self.chores.directory.is_some() {
             return;
         }
-        self.chores.directory_runs = true;
         let host = Arc::clone(&self.host);
         let committed = self.seat.committed.subscribe();
         let shown = self.chores.shown.take();
-        self.chores.spawn(async move {
+        let id = self.chores.spawn(async move {
             tokio::time::sleep(host.options.directory_delay).await;
             // What happened meanwhile is shown with it.
             let session = committed.borrow().clone();
@@ -109,32 +119,53 @@ impl Driver {
                 _ => Chore::Directory(shown),
             }
         });
+        self.chores.directory = Some(id);
     }
 
-    fn begin_snapshot(&mut self) {
-        if self.chores.snapshot_runs {
-            return;
+    /// The Records that a snapshot covers count until it is known to stand: whoever lets the
+    /// session go meanwhile must not take it for written.
+    fn snapshot_written(&mut self, written: Result<u64, String>) {
+        match written {
+            Ok(records) => {
+                self.records_since_snapshot = self.records_since_snapshot.saturating_sub(records);
+                self.snapshot_due = self.host.options.snapshot_records;
+            }
+            Err(error) => {
+                tracing::warn!(session = %self.seat.key, error, "snapshot not written");
+                self.snapshot_due = self
+                    .records_since_snapshot
+                    .saturating_add(self.host.options.snapshot_records);
+            }
         }
-        self.chores.snapshot_runs = true;
-        self.records_since_snapshot = 0;
-        let chore = self.snapshot();
-        self.chores.spawn(chore);
+    }
+
+    /// A snapshot for who opens the session next, when what no snapshot covers is worth it.
+    pub(super) async fn snapshot_for_next(&mut self) {
+        // One that is being written counts only once it stands.
+        while self.chores.snapshot.is_some() && !self.chores.is_empty() {
+            match self.chores.next().await {
+                chore @ (Chore::Snapshot(..) | Chore::Failed(_)) => self.chore_done(chore).await,
+                // What it brings is of no use to an owner that has let go.
+                Chore::MailRead(_) | Chore::Directory(_) | Chore::Done(..) => {}
+            }
+        }
+        if self.records_since_snapshot >= self.host.options.snapshot_at_release_records_min {
+            let chore = self.snapshot().await;
+            self.chore_done(chore).await;
+        }
     }
 
     /// Writes a snapshot of what is committed now.
-    pub(super) fn snapshot(&mut self) -> impl Future<Output = Chore> + Send + use<> {
+    fn snapshot(&mut self) -> impl Future<Output = Chore> + Send + use<> {
         let host = Arc::clone(&self.host);
         let mut packer = std::mem::take(&mut self.packer);
         let session = Arc::clone(self.journal.committed());
         let (last_record, tail) = (self.journal.last_record(), self.journal.tail());
+        let records = self.records_since_snapshot;
         async move {
-            let packing = packer.pack(&session);
-            let snapshot = Snapshot {
-                session: packing.session,
-                last_record,
-                tail: tail.0,
-            };
-            let written = write(&host, snapshot, packing.blobs).await;
+            let written =
+                snapshot::write(&host.stores, &mut packer, &session, last_record, tail).await;
+            let written = written.map(|()| records);
             if written.is_err() {
                 // Its blobs may be missing: pack them again next time.
                 packer = Packer::default();
@@ -142,16 +173,4 @@ impl Driver {
             Chore::Snapshot(packer, written)
         }
     }
-}
-
-/// Blobs first: a snapshot names only what is there.
-async fn write(host: &Host, snapshot: Snapshot, blobs: Vec<bytes::Bytes>) -> Result<(), String> {
-    let key = snapshot.session.key.clone();
-    for blob in blobs {
-        let put = host.stores.blobs.put(&key, blob).await;
-        put.map_err(|error| error.to_string())?;
-    }
-    let bytes = snapshot::encode(&snapshot).map_err(|error| error.to_string())?;
-    let put = host.stores.snapshots.put(&key, bytes.into()).await;
-    put.map_err(|error| error.to_string())
 }

@@ -104,11 +104,7 @@ impl Driver {
 
     /// Snapshot and directory, for who opens or lists it next.
     async fn put_away(&mut self, session: &Session) {
-        if self.records_since_snapshot >= self.host.options.snapshot_at_release_records_min
-            && let Chore::Snapshot(_, Err(error)) = self.snapshot().await
-        {
-            tracing::warn!(session = %session.key, error, "snapshot not written");
-        }
+        self.snapshot_for_next().await;
         if let Some(entry) = directory::entry(session) {
             directory::put(&self.host, &session.key, entry).await;
         }

@@ -16,6 +16,8 @@ use steadfast_store::mailbox::MailSeq;
 
 use super::{LoadError, Sessions};
 use crate::open;
+use crate::pack::Packer;
+use crate::snapshot;
 
 impl Sessions {
     /// The committed state of a session; of one that does not exist, an absent one.
@@ -30,6 +32,18 @@ impl Sessions {
         }
         let host = &self.shared.host;
         let opened = open::open(&host.stores, key, host.options.read_batch_records).await?;
+        // Whoever reads the session next shall not read as much again.
+        let uncovered = opened.records_since_snapshot;
+        if uncovered >= host.options.snapshot_records.saturating_mul(2)
+            && opened.session.profile().is_some()
+        {
+            let mut packer = Packer::knowing(opened.receipt_runs);
+            let (session, last, tail) = (&opened.session, opened.last_record, opened.tail);
+            let written = snapshot::write(&host.stores, &mut packer, session, last, tail).await;
+            if let Err(error) = written {
+                tracing::warn!(session = %key, error, "snapshot not written");
+            }
+        }
         Ok(Arc::new(opened.session))
     }
 

@@ -16,3 +16,4 @@ mod lifetime;
 mod pools;
 mod tools;
 mod turn;
+mod wake;

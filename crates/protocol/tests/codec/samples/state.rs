@@ -8,15 +8,16 @@ use steadfast_core::call::{Call, CallState};
 use steadfast_core::content::Stored;
 use steadfast_core::event::Notice;
 use steadfast_core::id::{ApprovalId, Epoch, Seq, Timestamp};
+use steadfast_core::receipt::{Block, Receipts};
 use steadfast_core::session::{
     Compaction, EndedTurn, Existence, Ownership, Profile, QueuedMessage, Session, Turn, TurnPhase,
 };
 use steadfast_core::transcript::{CallResult, Item, ItemBody, Transcript, TranscriptCall};
 use steadfast_protocol::record::RecordHash;
-use steadfast_protocol::snapshot::Snapshot;
+use steadfast_protocol::snapshot::{ReceiptRun, Snapshot};
 
 use super::calls::settlements;
-use super::content::{content, inputs, outputs, reply_parts, triages, usage};
+use super::content::{blob, content, inputs, outputs, reply_parts, triages, usage};
 use super::turns::{new_sessions, options, origin, outcomes, policy};
 use super::{NOW, call, command, key, node, turn};
 
@@ -52,25 +53,7 @@ pub(crate) fn snapshot() -> Snapshot {
         retry_at: Some(NOW),
     });
     session.compactions = 2;
-    session.receipts = serde_json::from_value(json!({
-        "horizon": 5,
-        "completed": (0..56).collect::<Vec<u8>>(),
-        "others": [
-            [0, [1, 2], {
-                "digest": 3,
-                "verdict": {"type": "accepted", "turn": 12},
-                "at": NOW,
-                "progress": {"type": "running", "turn": 12},
-            }],
-            [2, [u64::MAX, 0], {
-                "digest": u64::MAX,
-                "verdict": {"type": "rejected", "reason": "queue_full"},
-                "at": NOW,
-                "progress": null,
-            }],
-        ],
-    }))
-    .unwrap();
+    session.receipts = receipts();
     session.in_doubt = OrdMap::from_iter([(call(7), "refund_order".to_owned())]);
     session.approvals = OrdMap::from_iter([(call(3), Some(true)), (call(4), None)]);
     let notice = Notice::CancelJob {
@@ -90,7 +73,61 @@ pub(crate) fn snapshot() -> Snapshot {
         session,
         last_record: RecordHash::of(b"the last record"),
         tail: 4_711,
+        receipts: vec![ReceiptRun {
+            first_block: 0,
+            blob: blob(),
+        }],
     }
+}
+
+pub(crate) fn receipt_blocks() -> Vec<Arc<Block>> {
+    let session = snapshot().session;
+    let blocks = session.receipts.blocks();
+    blocks.map(|(_, block)| Arc::clone(block)).collect()
+}
+
+fn receipts() -> Receipts {
+    serde_json::from_value(json!({
+        "first_block": 8,
+        "blocks": [{
+            "newest": NOW,
+            "packed": packed_receipt(),
+            "others": [[[4, 5], {
+                "digest": 6,
+                "verdict": {"type": "rejected", "reason": "turn_running"},
+                "at": NOW,
+                "progress": null,
+            }]],
+        }],
+        "recent": {
+          "horizon": 5,
+          "packed": packed_receipt(),
+          "others": [
+            [0, [1, 2], {
+                "digest": 3,
+                "verdict": {"type": "accepted", "turn": 12},
+                "at": NOW,
+                "progress": {"type": "running", "turn": 12},
+            }],
+            [2, [u64::MAX, 0], {
+                "digest": u64::MAX,
+                "verdict": {"type": "rejected", "reason": "queue_full"},
+                "at": NOW,
+                "progress": null,
+            }],
+          ],
+        },
+    }))
+    .unwrap()
+}
+
+/// Seven numbers of eight bytes each.
+fn packed_receipt() -> Vec<u8> {
+    let numbers: [u64; 7] = [1, 2, 3, NOW.0, 12, 1 << 56 | 30, 13];
+    numbers
+        .iter()
+        .flat_map(|number| number.to_be_bytes())
+        .collect()
 }
 
 fn open_turn() -> Turn {

@@ -1,0 +1,284 @@
+//! What is read to open a session: bounded, however long it has lived.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use steadfast_core::content::{BlobHash, BlobRef, Finish, ModelReply, ReplyPart, Stored, Usage};
+use steadfast_core::id::{Epoch, NodeId, Seq, SessionKey, Timestamp};
+use steadfast_core::input::{Activate, Input, Policy};
+use steadfast_core::session::Session;
+use steadfast_core::{apply, decide, outstanding};
+use steadfast_protocol::record::{self, Cause, Entry, Record, RecordHash};
+use steadfast_store::blobs::Blobs;
+use steadfast_store::error::{ReadError, WriteError};
+use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
+use steadfast_store::snapshots::Snapshots;
+
+use crate::world::{World, key, message, script};
+
+/// Bytes read so far.
+#[derive(Default)]
+struct Reads {
+    log: AtomicU64,
+    snapshots: AtomicU64,
+    blobs: AtomicU64,
+}
+
+impl Reads {
+    /// Of log, snapshots and blobs; counts anew.
+    fn take(&self) -> [u64; 3] {
+        [&self.log, &self.snapshots, &self.blobs].map(|count| count.swap(0, Ordering::Relaxed))
+    }
+}
+
+struct Counted<P: ?Sized> {
+    inner: Arc<P>,
+    reads: Arc<Reads>,
+}
+
+#[async_trait]
+impl Log for Counted<dyn Log> {
+    async fn append(
+        &self,
+        session: &SessionKey,
+        expected: Tail,
+        append: Append,
+    ) -> Result<Tail, AppendError> {
+        self.inner.append(session, expected, append).await
+    }
+
+    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
+        self.inner.tail(session).await
+    }
+
+    async fn read(
+        &self,
+        session: &SessionKey,
+        from: ReadFrom,
+        limit: usize,
+    ) -> Result<Vec<StoredRecord>, ReadError> {
+        let records = self.inner.read(session, from, limit).await?;
+        let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
+        self.reads.log.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(records)
+    }
+
+    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
+        self.inner.follow(session).await
+    }
+
+    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
+        self.inner.purge(session, through).await
+    }
+}
+
+#[async_trait]
+impl Snapshots for Counted<dyn Snapshots> {
+    /// Takes its time, as that of a long session does.
+    async fn put(&self, session: &SessionKey, bytes: Bytes) -> Result<(), WriteError> {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        self.inner.put(session, bytes).await
+    }
+
+    async fn get(&self, session: &SessionKey) -> Result<Option<Bytes>, ReadError> {
+        let snapshot = self.inner.get(session).await?;
+        let bytes = snapshot.as_ref().map_or(0, Bytes::len) as u64;
+        self.reads.snapshots.fetch_add(bytes, Ordering::Relaxed);
+        Ok(snapshot)
+    }
+
+    async fn remove(&self, session: &SessionKey) -> Result<(), WriteError> {
+        self.inner.remove(session).await
+    }
+}
+
+#[async_trait]
+impl Blobs for Counted<dyn Blobs> {
+    async fn put(&self, session: &SessionKey, bytes: Bytes) -> Result<BlobRef, WriteError> {
+        self.inner.put(session, bytes).await
+    }
+
+    async fn get(&self, session: &SessionKey, hash: BlobHash) -> Result<Option<Bytes>, ReadError> {
+        let blob = self.inner.get(session, hash).await?;
+        let bytes = blob.as_ref().map_or(0, Bytes::len) as u64;
+        self.reads.blobs.fetch_add(bytes, Ordering::Relaxed);
+        Ok(blob)
+    }
+
+    async fn remove_all(&self, session: &SessionKey) -> Result<(), WriteError> {
+        self.inner.remove_all(session).await
+    }
+}
+
+fn counted(world: &mut World) -> Arc<Reads> {
+    let reads = Arc::new(Reads::default());
+    let stores = &mut world.stores;
+    stores.log = Arc::new(Counted {
+        inner: Arc::clone(&stores.log),
+        reads: Arc::clone(&reads),
+    });
+    stores.snapshots = Arc::new(Counted {
+        inner: Arc::clone(&stores.snapshots),
+        reads: Arc::clone(&reads),
+    });
+    stores.blobs = Arc::new(Counted {
+        inner: Arc::clone(&stores.blobs),
+        reads: Arc::clone(&reads),
+    });
+    reads
+}
+
+/// A session's history made by the state machine alone, as its owner would have written it.
+struct Talk {
+    session: Session,
+    entries: Vec<Entry>,
+}
+
+impl Talk {
+    fn input(&mut self, input: &Input, cause: Cause) {
+        let at = Timestamp(self.session.at.0 + 1);
+        let events = decide(&self.session, input, at).events;
+        for event in &events {
+            apply(&mut self.session, at, event);
+        }
+        self.entries.push(Entry { cause, at, events });
+    }
+
+    fn turn(&mut self, id: &str) {
+        let command = message(id, "Where is my order?");
+        let cause = Cause::Command {
+            id: command.id.clone(),
+        };
+        let receipted = false;
+        self.input(&Input::Command { command, receipted }, cause);
+        let effect = outstanding(&self.session)[0];
+        let text = "It is on its way, and it will be there tomorrow.".into();
+        let reply = ModelReply {
+            wire: "w".into(),
+            model: "m".into(),
+            parts: vec![Stored::Inline(ReplyPart::Text { text, native: None })],
+            calls: Vec::new(),
+            finish: Finish::Stop,
+            usage: Usage::default(),
+        };
+        let triage = Vec::new();
+        let input = Input::ModelReplied {
+            effect,
+            reply,
+            triage,
+        };
+        self.input(&input, Cause::Effect { effect });
+    }
+}
+
+async fn write_history(world: &World, key: &SessionKey, turns: usize) {
+    let node = NodeId::new("before").unwrap();
+    let mut talk = Talk {
+        session: Session::new(key.clone()),
+        entries: Vec::new(),
+    };
+    let activate = Activate {
+        node: node.clone(),
+        epoch_min: Epoch(0),
+        policy: Policy::default(),
+        open_calls: Vec::new(),
+    };
+    talk.input(&Input::Activate(activate), Cause::Activate);
+    let (mut tail, mut prev, mut seq) = (Tail::EMPTY, RecordHash::NONE, Seq(0));
+    for number in 0..=turns {
+        if number == turns {
+            talk.input(&Input::Release, Cause::Release);
+        } else {
+            talk.turn(&format!("turn-{number}"));
+        }
+        if number % 8 != 0 && number != turns {
+            continue;
+        }
+        let record = Record {
+            first_seq: seq.next(),
+            epoch: talk.session.epoch,
+            prev,
+            entries: std::mem::take(&mut talk.entries),
+        };
+        let bytes = record::encode(&record).unwrap();
+        (prev, seq) = (RecordHash::of(&bytes), record.last_seq());
+        let append = Append {
+            hash: prev,
+            bytes: bytes.into(),
+            first_seq: record.first_seq,
+            last_seq: seq,
+            epoch: record.epoch,
+            node: node.clone(),
+        };
+        tail = world.stores.log.append(key, tail, append).await.unwrap();
+    }
+}
+
+fn says_done() -> String {
+    script(serde_json::json!([{ "text": "done" }]))
+}
+
+/// What is read by the third node that wakes the session; the first reads the whole log.
+async fn read_to_wake(turns: usize) -> [u64; 3] {
+    let mut world = World::new();
+    let reads = counted(&mut world);
+    let key = key("s");
+    write_history(&world, &key, turns).await;
+    for round in 0..3 {
+        let node = world.start().await;
+        reads.take();
+        let id = format!("round-{round}");
+        node.send(&key, &id, &says_done()).await;
+        if round == 2 {
+            break;
+        }
+        node.end_of(&key, &id).await;
+        node.handle.shutdown(std::future::pending()).await;
+    }
+    reads.take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_of_any_age_is_opened_from_few_bytes() {
+    let [log_bytes, snapshot_bytes, _] = read_to_wake(10).await;
+    assert!(log_bytes < 20_000, "{log_bytes}");
+    assert!(snapshot_bytes < 20_000, "{snapshot_bytes}");
+    for turns in [1_000, 4_000] {
+        let [log_bytes, snapshot_bytes, blob_bytes] = read_to_wake(turns).await;
+        assert!(log_bytes < 20_000, "{turns}: {log_bytes}");
+        // The open chunk of the history, names of the others, the newest receipts.
+        assert!(snapshot_bytes < 250_000, "{turns}: {snapshot_bytes}");
+        // Sealed receipts, and before the answer is asked for nothing else.
+        assert!(
+            blob_bytes < 60 * turns as u64 + 2_000_000,
+            "{turns}: {blob_bytes}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_whose_receipts_are_gone_is_not_used() {
+    let mut world = World::new();
+    let reads = counted(&mut world);
+    let key = key("s");
+    write_history(&world, &key, 4_000).await;
+    let node = world.start().await;
+    node.send(&key, "first", &says_done()).await;
+    node.end_of(&key, "first").await;
+    node.handle.shutdown(std::future::pending()).await;
+    let whole = world.start().await;
+    reads.take();
+    let before = whole.sessions.load(&key).await.unwrap();
+    assert!(reads.take()[0] < 20_000);
+    world.stores.blobs.remove_all(&key).await.unwrap();
+    let after = whole.sessions.load(&key).await.unwrap();
+    assert!(reads.take()[0] > 1_000_000);
+    assert_eq!(after.receipts, before.receipts);
+    // What was read at such length stands as a snapshot again.
+    let again = whole.sessions.load(&key).await.unwrap();
+    assert!(reads.take()[0] < 20_000);
+    assert_eq!(again.receipts, before.receipts);
+}
