@@ -96,6 +96,7 @@ pub(crate) fn agent(
         policy,
         catalog: Arc::new(Catalog::builder().with_all(tools).build()?),
         filter: ToolFilter::default(),
+        drive: steadfast_runtime::agent::Drive::Request,
     };
     Ok(agent.offering())
 }

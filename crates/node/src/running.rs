@@ -80,17 +80,22 @@ impl RunningNode {
             tokio::select! {
                 () = give_up => {}
                 // The drain keeps its own time; this only bounds what must not be unbounded.
-                () = tokio::time::sleep(drain_grace + Duration::from_secs(10)) => {}
+                () = tokio::time::sleep(drain_grace + Duration::from_secs(15)) => {}
             }
         };
-        runtime.shutdown(patience).await;
+        let drained = runtime.shutdown(patience).await;
         if let Err(error) = server.await {
             tracing::error!(%error, "the HTTP server failed");
         }
         if let Err(error) = store.close().await {
             tracing::error!(%error, "the store was not closed in good order");
         }
-        tracing::info!("node stopped");
+        tracing::info!(
+            sessions_left = drained.left,
+            calls_cut_and_repeated = drained.repeated,
+            calls_cut_and_in_doubt = drained.in_doubt,
+            "node stopped"
+        );
     }
 
     /// Runs until the process is told to stop (SIGINT, SIGTERM), then shuts down; a second signal

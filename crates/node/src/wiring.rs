@@ -21,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+use crate::config::node::Role;
 use crate::node::NodeBuilder;
 use crate::running::{Parts, RunningNode};
 use crate::start_error::StartError;
@@ -132,6 +133,8 @@ fn runtime_options(config: &Config, fsync: bool, rust_tools: bool) -> steadfast_
         append_patience: sessions.append_patience.get(),
         cancel_grace: sessions.cancel_grace.get(),
         drain_grace: config.node.drain_grace.get(),
+        drives: config.node.has(Role::Driver),
+        handover_after: config.node.handover_after.get(),
         // A store that may lose what it acknowledged must not give an epoch twice.
         epoch_from_clock: !fsync,
         pools: PoolOptions {

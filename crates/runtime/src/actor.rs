@@ -54,7 +54,11 @@ impl Actor for SessionActor {
                 End::GaveUp(detail) | End::NoRoom(detail) => {
                     tracing::error!(session = %key, detail, "session's owner gave up");
                 }
-                End::NotNeeded | End::Released | End::Lost | End::NotOpened(_) => {
+                End::NotNeeded
+                | End::Released
+                | End::Lost
+                | End::Elsewhere(_)
+                | End::NotOpened(_) => {
                     tracing::debug!(session = %key, ?end, "session let go");
                 }
             }

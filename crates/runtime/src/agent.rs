@@ -32,12 +32,36 @@ pub struct Agent {
     pub catalog: Arc<Catalog>,
     /// Which of them are offered, unless a message narrows it.
     pub filter: ToolFilter,
+    /// Who runs its turns.
+    pub drive: Drive,
+}
+
+/// Who runs an agent's turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Drive {
+    /// The node that took the request, if it may keep what the agent needs.
+    #[default]
+    Request,
+    /// The same, if that node drives; otherwise a node that does: the agent has tools that live
+    /// with it, and handing them over would cut them off.
+    Driver,
+    /// A node that drives, by the queue, from the start.
+    Queue,
 }
 
 /// All agents of a node, by name.
 pub type Agents = Arc<BTreeMap<AgentName, Arc<Agent>>>;
 
 impl Agent {
+    /// Whether an idle session of this agent goes through the queue, on a node that drives or not.
+    pub fn is_for_the_queue(&self, drives: bool) -> bool {
+        match self.drive {
+            Drive::Request => false,
+            Drive::Driver => !drives,
+            Drive::Queue => true,
+        }
+    }
+
     /// The agent with those tools in its settings that its filter offers.
     #[must_use]
     pub fn offering(mut self) -> Self {

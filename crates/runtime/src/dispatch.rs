@@ -224,6 +224,21 @@ impl Dispatcher {
         self.running.keys().any(is_call)
     }
 
+    /// Asks models that are being asked to stop, and who waits for a slot.
+    pub(crate) fn cancel_models(&self) {
+        for (effect, cancelled) in &self.running {
+            match effect {
+                Effect::ModelCall { .. }
+                | Effect::Compaction { .. }
+                | Effect::SlotReservation { .. } => cancelled.cancel(),
+                Effect::ToolCall { .. }
+                | Effect::Check { .. }
+                | Effect::Job { .. }
+                | Effect::Notice { .. } => {}
+            }
+        }
+    }
+
     /// Asks all that runs to stop.
     pub(crate) fn cancel_all(&self) {
         for cancelled in self.running.values() {

@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steadfast_core::command::Command;
-use steadfast_core::id::SessionKey;
-use steadfast_core::session::Session;
+use steadfast_core::id::{NodeId, SessionKey};
+use steadfast_core::session::{Ownership, Session};
+use steadfast_store::mailbox::MailSeq;
 use thiserror::Error;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant};
@@ -33,8 +34,11 @@ pub(crate) enum Knock {
         command: Box<Command>,
         reply: oneshot::Sender<Result<Admission, Refusal>>,
     },
-    /// There is mail.
-    Mail,
+    /// There is mail. Answered once all up to this letter is decided and committed.
+    Mail {
+        up_to: MailSeq,
+        reply: oneshot::Sender<Result<MailSeq, Refusal>>,
+    },
     /// The session may need an owner: a timer, a sweep. Answered once it has one, or needs none.
     Wake {
         reply: oneshot::Sender<Result<(), Refusal>>,
@@ -48,6 +52,12 @@ pub(crate) enum Knock {
 pub(crate) enum Refusal {
     /// It is not, or no longer, the owner: look again.
     Again,
+    /// Another node owns the session.
+    Elsewhere(NodeId),
+    /// The session is for the queue, and whoever takes it from there.
+    ForTheQueue,
+    /// It owns the session and lets go of it.
+    Releasing,
     /// It cannot be done.
     Error(AdmitError),
 }
@@ -78,10 +88,13 @@ impl Door {
         self.committed.clone()
     }
 
-    /// Waits until the session was read, or could not be.
-    pub(crate) async fn opened(&self) {
-        // Without a sender the owner is gone.
-        let _ = self.committed.clone().wait_for(Option::is_some).await;
+    /// Whether a node owns the session here, as far as is committed; one that is being read may.
+    pub(crate) fn may_own(&self, node: &NodeId) -> bool {
+        match self.committed.borrow().as_ref().map(|s| &s.ownership) {
+            Some(Ownership::Owned { node: owner }) => owner == node,
+            Some(Ownership::Never | Ownership::Released { .. }) => false,
+            None => true,
+        }
     }
 
     /// Waits until the owner is gone.

@@ -20,6 +20,7 @@ mod alarm;
 mod chores;
 mod commands;
 mod landing;
+mod letting_go;
 mod mail;
 mod outcome;
 mod release;
@@ -28,8 +29,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use steadfast_core::event::Event;
-use steadfast_core::id::Epoch;
-use steadfast_core::session::Existence;
+use steadfast_core::id::{Epoch, NodeId};
+use steadfast_core::session::{Existence, Ownership, Session};
 use steadfast_protocol::record::Record;
 use steadfast_store::log::Tail;
 use tokio::time::Instant;
@@ -54,8 +55,10 @@ pub(crate) enum End {
     NotNeeded,
     /// It was let go.
     Released,
-    /// Somebody else owns it.
+    /// It met another owner and yields.
     Lost,
+    /// Another node owned it already.
+    Elsewhere(NodeId),
     /// It could not be read.
     NotOpened(OpenError),
     /// The store did not take its Records; whether the last one stands is for the next owner to see.
@@ -69,6 +72,8 @@ pub(crate) enum End {
 enum Stance {
     /// It has read the session and does not own it.
     Looking,
+    /// It has read the session, and another node owns it.
+    Elsewhere,
     /// It owns the session, or is about to.
     Owning {
         /// Generation of this ownership.
@@ -78,11 +83,23 @@ enum Stance {
     Draining {
         /// Generation of this ownership.
         epoch: Epoch,
-        /// Then what still runs is cancelled.
-        until: Instant,
+        /// How hard.
+        haste: Haste,
     },
     /// It decided to let go.
     Releasing,
+}
+
+/// How an owner comes to its safe point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Haste {
+    /// What runs may end: the session goes to a node that drives.
+    Handover,
+    /// Models are not waited for, and calls only until then: the node stops.
+    Drain {
+        /// Then calls are cut off.
+        until: Instant,
+    },
 }
 
 /// All that can wake a driver.
@@ -99,6 +116,10 @@ pub(crate) struct Driver {
     host: Arc<Host>,
     seat: Seat,
     stance: Stance,
+    /// Who owns the session elsewhere.
+    owner: Option<NodeId>,
+    /// Since when it is owned here.
+    owned_since: Option<Instant>,
     journal: Journal,
     landing: Option<Landing>,
     /// Version of this owner's entry in the index of owned sessions, once it is written.
@@ -125,6 +146,7 @@ pub(crate) struct Driver {
 pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
     let key = seat.key.clone();
     let batch = host.options.mail_batch_max;
+    let alone = host.members.are_alone();
     let (opened, letters) = tokio::join!(
         open::open(&host.stores, &key, host.options.read_batch_records),
         host.stores.mailbox.pending(&key, Default::default(), batch),
@@ -134,7 +156,8 @@ pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
     let mut taken_over = false;
     let end = match opened {
         Ok((opened, letters)) => {
-            let mut driver = Driver::new(host, seat, opened);
+            let owner = owner_elsewhere(&host, &opened.session).await;
+            let mut driver = Driver::new(host, seat, opened, owner);
             let end = driver.run(letters).await;
             driver.refuse_all(&end).await;
             taken_over = driver.has_taken_over();
@@ -147,12 +170,14 @@ pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
                 directory::quarantine(&host, &key).await;
             }
             let end = End::NotOpened(error);
-            commands::refuse_inbox(&mut seat, &end).await;
+            commands::refuse_inbox(&mut seat, &end, alone).await;
             end
         }
     };
     match &end {
-        End::NotNeeded | End::Released | End::Lost | End::NotOpened(_) => seat.leave(),
+        End::NotNeeded | End::Released | End::Lost | End::Elsewhere(_) | End::NotOpened(_) => {
+            seat.leave()
+        }
         // The index still names the session, and it rests before it is opened again.
         End::GaveUp(_) => {}
         End::NoRoom(_) if !taken_over => seat.leave(),
@@ -161,8 +186,17 @@ pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
     end
 }
 
+/// The other node that owns a session, unless it is gone.
+async fn owner_elsewhere(host: &Host, session: &Session) -> Option<NodeId> {
+    let Ownership::Owned { node } = &session.ownership else {
+        return None;
+    };
+    let gone = host.members.owner_is_gone(node, &session.key).await;
+    (!gone).then(|| node.clone())
+}
+
 impl Driver {
-    fn new(host: Arc<Host>, seat: Seat, opened: open::Opened) -> Self {
+    fn new(host: Arc<Host>, seat: Seat, opened: open::Opened, owner: Option<NodeId>) -> Self {
         let key = seat.key.clone();
         let journal = Journal::new(opened.session, opened.tail, opened.last_record);
         seat.committed
@@ -170,7 +204,12 @@ impl Driver {
         Self {
             dispatcher: Dispatcher::new(Arc::clone(&host), key, Arc::clone(&seat.feed)),
             seat,
-            stance: Stance::Looking,
+            stance: match owner {
+                Some(_) => Stance::Elsewhere,
+                None => Stance::Looking,
+            },
+            owner,
+            owned_since: None,
             journal,
             landing: None,
             claim: None,
@@ -191,7 +230,7 @@ impl Driver {
 
     /// Mail comes first: what was receipted before is never overtaken.
     async fn run(&mut self, letters: Vec<steadfast_store::mailbox::Letter>) -> End {
-        self.take_letters(letters).await;
+        self.first_letters(letters).await;
         loop {
             if let Some(end) = self.advance() {
                 return end;
@@ -217,7 +256,7 @@ impl Driver {
     /// Whether questions are looked at now; others wait, or are for the next owner.
     fn takes_commands(&self) -> bool {
         let lets_go = match self.stance {
-            Stance::Looking => false,
+            Stance::Looking | Stance::Elsewhere => false,
             Stance::Owning { .. } | Stance::Draining { .. } => self.is_gone(),
             Stance::Releasing => true,
         };
@@ -228,7 +267,7 @@ impl Driver {
     /// Whether the log says that this owner has the session.
     fn has_taken_over(&self) -> bool {
         match self.stance {
-            Stance::Looking => false,
+            Stance::Looking | Stance::Elsewhere => false,
             Stance::Owning { epoch } | Stance::Draining { epoch, .. } => {
                 self.journal.committed().epoch == epoch
             }
@@ -256,6 +295,7 @@ impl Driver {
     /// Does all that the states allow now: closes the next Record, starts and aborts effects, lets
     /// go.
     fn advance(&mut self) -> Option<End> {
+        self.hand_over_if_due();
         match self.stance {
             Stance::Looking => {
                 if let Some(detail) = self.mailroom.newer_release() {
@@ -265,19 +305,16 @@ impl Driver {
                 let asked = self.inbox_open && !self.seat.inbox.is_empty();
                 return (!asked && self.chores.is_empty()).then_some(End::NotNeeded);
             }
+            Stance::Elsewhere => {
+                let asked = self.inbox_open && !self.seat.inbox.is_empty();
+                let owner = self.owner.clone().filter(|_| !asked);
+                return owner.map(End::Elsewhere);
+            }
             Stance::Owning { epoch } => {
                 self.dispatcher
                     .reconcile(&self.journal, self.starts(epoch, Starts::All));
             }
-            Stance::Draining { epoch, until } => {
-                if Instant::now() < until {
-                    let starts = self.starts(epoch, Starts::StartedCalls);
-                    self.dispatcher.reconcile(&self.journal, starts);
-                } else {
-                    self.dispatcher.reconcile(&self.journal, Starts::Nothing);
-                    self.dispatcher.cancel_all();
-                }
-            }
+            Stance::Draining { epoch, haste } => self.come_to_rest(epoch, haste),
             Stance::Releasing => {}
         }
         self.release_if_idle();

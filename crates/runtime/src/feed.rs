@@ -130,7 +130,7 @@ impl Feed {
         step.next += 1;
         // A step larger than what is kept is shown to late followers without its middle.
         if keep && step.bytes < self.bytes_max {
-            step.bytes += FRAME_BYTES + delta_bytes(&frame.delta);
+            step.bytes += frame_bytes(&frame);
             step.frames.push(Arc::clone(&frame));
         }
         // Under the lock, so that all followers see frames in the order of their numbers.
@@ -224,6 +224,11 @@ impl Feed {
             .map(|step| step.frames.clone())
             .unwrap_or_default()
     }
+}
+
+/// What a frame takes.
+pub(crate) fn frame_bytes(frame: &LiveFrame) -> usize {
+    FRAME_BYTES + delta_bytes(&frame.delta)
 }
 
 fn delta_bytes(delta: &Delta) -> usize {

@@ -1,12 +1,14 @@
 //! What every session of this process shares.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use steadfast_core::id::{NodeId, Timestamp};
 use steadfast_store::Stores;
 
 use crate::agent::{Agent, Agents};
+use crate::members::Members;
 use crate::options::Options;
 use crate::pools::Pools;
 use steadfast_store::clock::Clock;
@@ -25,6 +27,19 @@ pub(crate) struct Host {
     pub(crate) node: NodeId,
     /// Where tools run.
     pub(crate) pools: Pools,
+    /// Which nodes are alive.
+    pub(crate) members: Arc<Members>,
+    /// What a drain cut off.
+    pub(crate) cut: Cut,
+}
+
+/// Calls that were cut off because the node lets go of its sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Cut {
+    /// They run again under the same key.
+    pub(crate) repeated: AtomicU64,
+    /// Nobody knows whether they happened.
+    pub(crate) in_doubt: AtomicU64,
 }
 
 impl Host {

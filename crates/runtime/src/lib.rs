@@ -23,6 +23,8 @@ mod runtime;
 mod doors;
 mod feed;
 mod host;
+mod members;
+mod node_door;
 
 mod actor;
 mod driver;
@@ -44,4 +46,4 @@ mod sweep;
 mod timers;
 
 pub use options::{Options, PoolOptions};
-pub use runtime::{Runtime, RuntimeHandle, StartError};
+pub use runtime::{Drained, Runtime, RuntimeHandle, StartError};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use steadfast_core::id::NodeId;
 use steadfast_tools::worker::Executor;
 
 /// Limits of one node's runtime.
@@ -30,10 +31,31 @@ pub struct Options {
     pub cancel_grace: Duration,
     /// How long running effects may go on when the node lets go of its sessions.
     pub drain_grace: Duration,
-    /// Sessions that are opened at the same time because of mail, timers and the sweep.
+    /// Sessions that are opened at the same time because of mail, and as many because of timers.
     pub activations_max: usize,
-    /// How long mail is given back for when this node has no room for its session.
+    /// Deliveries of mail that are worked on at the same time; further ones are given back.
+    pub deliveries_max: usize,
+    /// How long mail is given back for when this node has no room for its session, or when its
+    /// owner does not answer.
     pub mail_delay: Duration,
+    /// Longest such time; it is doubled with each delivery.
+    pub mail_delay_max: Duration,
+    /// How long an owner elsewhere may take to work off mail before it is asked again.
+    pub owner_patience: Duration,
+    /// How often this node renews its lease.
+    pub lease_every: Duration,
+    /// How long a node must be silent before its door is tried.
+    pub suspect_after: Duration,
+    /// How long a door may take to answer whether anybody is there.
+    pub door_patience: Duration,
+    /// Whether this node takes sessions from the queue, from timers and from dead nodes.
+    pub drives: bool,
+    /// On a node that does not, how long it keeps a session before it lets go at a safe point.
+    pub handover_after: Duration,
+    /// The process that this one replaces: known to be gone.
+    pub predecessor: Option<NodeId>,
+    /// A follower of an open turn that hears nothing for this long looks at the log.
+    pub follower_look_every: Duration,
     /// Letters read from a mailbox at once.
     pub mail_batch_max: usize,
     /// A Record is closed before it grows above this many bytes; above
@@ -45,8 +67,10 @@ pub struct Options {
     pub snapshot_at_release_records_min: u64,
     /// A changed session is shown in lists after this; changes within it are shown together.
     pub directory_delay: Duration,
-    /// How often the index of owned sessions is searched for those that nobody keeps alive.
+    /// How often the index of owned sessions is searched for those of dead nodes, with jitter.
     pub sweep_every: Duration,
+    /// Wake-up letters that a sweep sends at the same time.
+    pub sweep_letters_max: usize,
     /// Wait before a session whose actor failed is opened again; doubled each time.
     pub failed_rest_min: Duration,
     /// Longest such wait.
@@ -119,15 +143,26 @@ impl Default for Options {
             append_retry_min: Duration::from_millis(50),
             append_retry_max: Duration::from_secs(2),
             cancel_grace: Duration::from_secs(5),
-            drain_grace: Duration::from_secs(30),
+            drain_grace: Duration::from_secs(60),
             activations_max: 64,
+            deliveries_max: 1_024,
             mail_delay: Duration::from_secs(1),
+            mail_delay_max: Duration::from_secs(10),
+            owner_patience: Duration::from_secs(5),
+            lease_every: Duration::from_secs(1),
+            suspect_after: Duration::from_secs(3),
+            door_patience: Duration::from_secs(1),
+            drives: true,
+            handover_after: Duration::from_secs(60),
+            predecessor: None,
+            follower_look_every: Duration::from_secs(5),
             mail_batch_max: 64,
             record_bytes_max: steadfast_core::limits::RECORD_BYTES_MAX,
             snapshot_records: 64,
             snapshot_at_release_records_min: 8,
             directory_delay: Duration::from_millis(250),
-            sweep_every: Duration::from_secs(30),
+            sweep_every: Duration::from_secs(2),
+            sweep_letters_max: 16,
             failed_rest_min: Duration::from_secs(1),
             failed_rest_max: Duration::from_secs(60),
             futile_rest: Duration::from_secs(1),

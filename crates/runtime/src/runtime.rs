@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ractor::{ActorRef, SpawnErr};
 use steadfast_core::id::NodeId;
@@ -13,12 +14,15 @@ use tokio_util::sync::CancellationToken;
 use crate::actor::{self, Nothing};
 use crate::agent::Agents;
 use crate::doors::Doors;
-use crate::host::Host;
+use crate::host::{Cut, Host};
+use crate::members::Members;
+use crate::node_door::NodeDoor;
 use crate::options::Options;
 use crate::pools::Pools;
+use crate::queue::QueueDriver;
 use crate::sessions::Sessions;
 use crate::sweep::Sweep;
-use crate::{queue, timers};
+use crate::timers;
 use steadfast_store::clock::Clock;
 
 /// Starts runtimes.
@@ -40,13 +44,26 @@ pub struct RuntimeHandle {
     sessions: Sessions,
     doors: Arc<Doors>,
     keeper: ActorRef<Nothing>,
+    host: Arc<Host>,
     shutdown: CancellationToken,
+    /// Its lease and its door, until all sessions are let go.
+    closed: CancellationToken,
     tasks: JoinSet<()>,
 }
 
+/// What a runtime left behind when it was shut down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Sessions that were not let go in time: other nodes find them.
+    pub left: usize,
+    /// Calls that were cut off and run again under the same key.
+    pub repeated: u64,
+    /// Calls that were cut off, of which nobody knows whether they happened.
+    pub in_doubt: u64,
+}
+
 impl Runtime {
-    /// Starts a node's runtime on a store that no other process uses. `node` must be a new name at
-    /// each start.
+    /// Starts a node's runtime. `node` must be a new name at each start.
     pub async fn start(
         options: Options,
         stores: Stores,
@@ -57,6 +74,7 @@ impl Runtime {
         let pools = Pools::start(&options.pools, &agents)
             .await
             .map_err(StartError::Pools)?;
+        let members = Members::new(node.clone(), stores.clone(), &options);
         let host = Arc::new(Host {
             options,
             stores,
@@ -64,29 +82,39 @@ impl Runtime {
             clock,
             node,
             pools,
+            members: Arc::new(members),
+            cut: Cut::default(),
         });
         let doors = Arc::new(Doors::new(Arc::clone(&host)));
         let keeper = actor::keeper().await.map_err(StartError::Keeper)?;
         let sessions = Sessions::new(Arc::clone(&host), Arc::clone(&doors), keeper.clone());
         let shutdown = CancellationToken::new();
+        let closed = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let sweep = Sweep {
+        let door = NodeDoor {
             host: Arc::clone(&host),
             doors: Arc::clone(&doors),
-            sessions: sessions.clone(),
         };
+        tasks.spawn(door.run(closed.clone()));
+        if !host.members.are_alone() {
+            tasks.spawn(Arc::clone(&host.members).hear(closed.clone()));
+            tasks.spawn(Arc::clone(&host.members).keep_lease(closed.clone()));
+        }
+        let sweep = Sweep::new(Arc::clone(&host), Arc::clone(&doors), sessions.clone());
         tasks.spawn(sweep.run(shutdown.clone()));
-        tasks.spawn(queue::run(
-            Arc::clone(&host),
-            sessions.clone(),
-            shutdown.clone(),
-        ));
-        tasks.spawn(timers::run(host, sessions.clone(), shutdown.clone()));
+        if host.options.drives {
+            let queue = QueueDriver::new(Arc::clone(&host), Arc::clone(&doors), sessions.clone());
+            tasks.spawn(queue.run(shutdown.clone()));
+            let timers = timers::run(Arc::clone(&host), sessions.clone(), shutdown.clone());
+            tasks.spawn(timers);
+        }
         let handle = RuntimeHandle {
             sessions: sessions.clone(),
             doors,
             keeper,
+            host,
             shutdown,
+            closed,
             tasks,
         };
         Ok((sessions, handle))
@@ -96,13 +124,19 @@ impl Runtime {
 impl RuntimeHandle {
     /// Lets go of all sessions, then ends. `give_up` cuts it short: what still runs is then ended as
     /// by a crash, and found by the next process.
-    pub async fn shutdown(mut self, give_up: impl Future<Output = ()>) {
+    pub async fn shutdown(mut self, give_up: impl Future<Output = ()>) -> Drained {
         self.shutdown.cancel();
         tokio::select! { biased;
             () = self.sessions.drain() => {}
             () = give_up => tracing::warn!(left = self.doors.len(), "drain cut short"),
         }
+        self.closed.cancel();
         while self.tasks.join_next().await.is_some() {}
+        Drained {
+            left: self.doors.len(),
+            repeated: self.host.cut.repeated.load(Ordering::Relaxed),
+            in_doubt: self.host.cut.in_doubt.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -110,6 +144,7 @@ impl Drop for RuntimeHandle {
     fn drop(&mut self) {
         self.doors.close();
         self.shutdown.cancel();
+        self.closed.cancel();
         // Ends every session actor with it.
         self.keeper.kill();
     }

@@ -1,6 +1,7 @@
 //! The one handle to sessions: admission, reading, following.
 
 mod admit;
+mod decided;
 mod follow;
 mod fork;
 mod read;
@@ -24,6 +25,7 @@ use crate::doors::{Doors, Knock};
 use crate::host::Host;
 use crate::open::OpenError;
 
+pub(crate) use admit::KnockError;
 pub use fork::ForkError;
 
 /// Sessions of this node, running and idle. Cheap to clone.

@@ -1,10 +1,18 @@
-//! Finds sessions that should be alive and are not: those of a process that is gone, those whose
-//! owner here failed. Driven by level: it looks at the index, not at what happened.
+//! Finds sessions that should be alive and are not: those of dead nodes, those whose owner here
+//! failed. Driven by level: it looks at the index, not at what happened.
+//!
+//! A sweep opens nothing. It puts a wake-up into the session's mailbox and only then forgets the
+//! entry by which it was found; the queue gives the session to a node that has room.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
-use steadfast_core::id::NodeId;
+use steadfast_core::id::{NodeId, SessionKey};
+use steadfast_protocol::mail::{self, Mail};
 use steadfast_store::active::ActiveEntry;
+use steadfast_store::mailbox::{Lane, SendError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -19,14 +27,26 @@ const PAGE: usize = 256;
 
 /// What a sweep works with.
 pub(crate) struct Sweep {
-    pub(crate) host: Arc<Host>,
-    pub(crate) doors: Arc<Doors>,
-    pub(crate) sessions: Sessions,
+    host: Arc<Host>,
+    doors: Arc<Doors>,
+    sessions: Sessions,
+    sweeps: u64,
+    own_entries_at: Instant,
 }
 
 impl Sweep {
+    pub(crate) fn new(host: Arc<Host>, doors: Arc<Doors>, sessions: Sessions) -> Self {
+        Self {
+            host,
+            doors,
+            sessions,
+            sweeps: 0,
+            own_entries_at: Instant::now(),
+        }
+    }
+
     /// Sweeps at once, then every now and then, until `shutdown`.
-    pub(crate) async fn run(self, shutdown: CancellationToken) {
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         let mut sweep_at = Instant::now();
         loop {
             let (rested, next_rested) = self.doors.rested();
@@ -45,13 +65,23 @@ impl Sweep {
                     () = shutdown.cancelled() => return,
                     () = self.index() => {}
                 }
-                sweep_at = Instant::now() + self.host.options.sweep_every;
+                sweep_at = Instant::now() + self.pause();
             }
         }
     }
 
+    /// The time between two sweeps, up to half as long again, so that nodes do not sweep together.
+    fn pause(&mut self) -> Duration {
+        self.sweeps += 1;
+        let mut hasher = DefaultHasher::new();
+        (self.host.node.as_str(), self.sweeps).hash(&mut hasher);
+        let permille = u32::try_from(hasher.finish() % 500).unwrap_or_default();
+        let every = self.host.options.sweep_every;
+        every + every * permille / 1_000
+    }
+
     /// Opens sessions again whose actor failed some time ago.
-    async fn reopen(&self, keys: Vec<steadfast_core::id::SessionKey>) {
+    async fn reopen(&self, keys: Vec<SessionKey>) {
         for key in keys {
             if let Err(error) = self.sessions.wake(&key).await {
                 tracing::warn!(session = %key, ?error, "session not opened again");
@@ -59,8 +89,8 @@ impl Sweep {
         }
     }
 
-    /// Looks at every entry of the index.
-    async fn index(&self) {
+    /// Looks at the nodes that the index names.
+    async fn index(&mut self) {
         let nodes = match self.host.stores.active.nodes().await {
             Ok(nodes) => nodes,
             Err(error) => {
@@ -69,13 +99,34 @@ impl Sweep {
             }
         };
         for node in nodes {
-            self.entries(&node).await;
+            if node == self.host.node {
+                self.own_entries().await;
+            } else if self.host.members.presumed_dead(&node).await {
+                self.entries(&node, |_| true).await;
+            }
         }
     }
 
-    async fn entries(&self, node: &NodeId) {
-        let room = Arc::new(Semaphore::new(self.host.options.activations_max.max(1)));
-        let mut wakings = JoinSet::new();
+    /// An entry of this process without an owner here, too old for an append on its way: an owner
+    /// that failed, or a take-over that came after its writer gave up.
+    async fn own_entries(&mut self) {
+        if Instant::now() < self.own_entries_at {
+            return;
+        }
+        let patience = self.host.options.append_patience;
+        self.own_entries_at = Instant::now() + patience / 2;
+        let (now, doors) = (self.host.now(), Arc::clone(&self.doors));
+        let node = self.host.node.clone();
+        let is_abandoned = move |entry: &ActiveEntry| {
+            let age = Duration::from_millis(now.0.saturating_sub(entry.at.0));
+            age > patience && doors.find(&entry.session).is_none()
+        };
+        self.entries(&node, is_abandoned).await;
+    }
+
+    async fn entries(&self, node: &NodeId, is_abandoned: impl Fn(&ActiveEntry) -> bool) {
+        let room = Arc::new(Semaphore::new(self.host.options.sweep_letters_max.max(1)));
+        let mut wake_ups = JoinSet::new();
         let mut after = None;
         loop {
             let index = &self.host.stores.active;
@@ -88,42 +139,55 @@ impl Sweep {
             };
             let Some(last) = page.last() else { break };
             after = Some(last.session.clone());
-            for entry in page.into_iter().filter(|entry| self.is_abandoned(entry)) {
+            for entry in page.into_iter().filter(&is_abandoned) {
                 let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
                     break;
                 };
-                let (host, sessions) = (Arc::clone(&self.host), self.sessions.clone());
-                wakings.spawn(async move {
-                    adopt(&host, &sessions, &entry).await;
+                let host = Arc::clone(&self.host);
+                wake_ups.spawn(async move {
+                    wake_up(&host, &entry).await;
                     drop(permit);
                 });
-                while wakings.try_join_next().is_some() {}
+                while wake_ups.try_join_next().is_some() {}
             }
         }
-        while wakings.join_next().await.is_some() {}
-    }
-
-    /// Of this store there is one process at a time: an entry of another is of one that is gone. One
-    /// of this process counts only when it is too old for an append on its way.
-    fn is_abandoned(&self, entry: &ActiveEntry) -> bool {
-        if entry.node != self.host.node {
-            return true;
-        }
-        let patience = self.host.options.append_patience.as_millis();
-        let age_ms = self.host.now().0.saturating_sub(entry.at.0);
-        u128::from(age_ms) > patience && self.doors.find(&entry.session).is_none()
+        while wake_ups.join_next().await.is_some() {}
     }
 }
 
-/// Gives a session an owner, if it needs one, and forgets the entry by which it was found: an owner
-/// here has written a newer one.
-async fn adopt(host: &Host, sessions: &Sessions, entry: &ActiveEntry) {
-    let (node, session) = (&entry.node, &entry.session);
-    if let Err(error) = sessions.wake(session).await {
-        tracing::warn!(%session, ?error, "session not swept, later again");
-        return;
+/// Has a session looked at by whoever has room, then forgets the entry by which it was found.
+async fn wake_up(host: &Host, entry: &ActiveEntry) {
+    let ActiveEntry {
+        node,
+        session,
+        version,
+        ..
+    } = entry;
+    let letter = mail::encode(&Mail::WakeUp {
+        dead_owner: Some(node.clone()),
+    });
+    let letter = match letter {
+        Ok(letter) => letter,
+        Err(error) => {
+            tracing::error!(%session, %error, "session not swept");
+            return;
+        }
+    };
+    let mailbox = &host.stores.mailbox;
+    let id = format!("dead-{node}-{version}");
+    match mailbox
+        .send(session, Lane::Control, &id, letter.into())
+        .await
+    {
+        // Whoever takes what fills it, looks at the session.
+        Ok(_) | Err(SendError::Full) => {}
+        Err(SendError::Write(error)) => {
+            tracing::warn!(%session, %error, "session not swept, later again");
+            return;
+        }
     }
-    let removed = host.stores.active.remove(node, session, entry.version);
+    tracing::debug!(%session, %node, "session swept");
+    let removed = host.stores.active.remove(node, session, *version);
     if let Err(error) = removed.await {
         tracing::warn!(%session, %error, "index entry not removed");
     }

@@ -85,6 +85,7 @@ fn agent(name: &str, policy: Policy) -> (AgentName, Arc<Agent>) {
         policy,
         catalog: Arc::new(catalog()),
         filter: ToolFilter::default(),
+        drive: steadfast_runtime::agent::Drive::Request,
     };
     (name, Arc::new(agent.offering()))
 }

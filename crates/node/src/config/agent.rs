@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use steadfast_core::input::{Durability, Policy};
+use steadfast_runtime::agent::Drive;
 
 use crate::config::duration::Duration;
 use crate::config::tool::ToolOptions;
@@ -27,6 +28,9 @@ pub struct AgentOptions {
     /// What may start before it is in the log.
     #[serde(default)]
     pub durability: DurabilityKind,
+    /// Which node runs its turns.
+    #[serde(default)]
+    pub drive: DriveKind,
     /// Model calls in one turn, at most.
     #[serde(default = "max_steps")]
     #[schemars(range(min = 1))]
@@ -86,6 +90,18 @@ pub enum DurabilityKind {
     Strict,
 }
 
+/// Which node runs the turns of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriveKind {
+    /// The node that took the request. One without the role `driver` hands a turn over after
+    /// `node.handover_after`, and takes no agent with tools that are commands.
+    #[default]
+    Request,
+    /// A node with the role `driver`, by the queue, from the start.
+    Queue,
+}
+
 /// What a turn or a session may cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -108,6 +124,7 @@ impl AgentOptions {
             model: model.into(),
             instructions: String::new(),
             durability: DurabilityKind::default(),
+            drive: DriveKind::default(),
             max_steps: max_steps(),
             model_attempts_max: model_attempts_max(),
             queue_max: queue_max(),
@@ -118,6 +135,18 @@ impl AgentOptions {
             active_tools: None,
             inactive_tools: None,
             tools: Vec::new(),
+        }
+    }
+
+    /// Who runs its turns, as the runtime has it.
+    pub fn drive(&self) -> Drive {
+        match self.drive {
+            DriveKind::Queue => Drive::Queue,
+            // A command's process would be cut off by a hand-over.
+            DriveKind::Request if self.tools.iter().any(|tool| tool.command.is_some()) => {
+                Drive::Driver
+            }
+            DriveKind::Request => Drive::Request,
         }
     }
 

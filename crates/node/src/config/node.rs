@@ -15,9 +15,33 @@ pub struct NodeOptions {
     /// Address and port of the HTTP API. Without API keys only a loopback address is accepted. Port
     /// 0 takes any free port.
     pub listen: String,
-    /// How long running work may go on after a signal to stop, before it is cut off; the next start
-    /// goes on with it.
+    /// What this node does. One without `driver` takes requests and begins their turns, and hands
+    /// them over after `handover_after`.
+    #[schemars(length(min = 1))]
+    pub roles: Vec<Role>,
+    /// How long a node without the role `driver` keeps a session before it lets go of it between
+    /// two steps; running calls are never cut off by that.
+    pub handover_after: Duration,
+    /// How long running tool calls may go on after a signal to stop, before they are cut off; model
+    /// calls are not waited for. Another node, or the next start, goes on with the turns.
     pub drain_grace: Duration,
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Serves the HTTP API.
+    Api,
+    /// Takes sessions from the queue, from timers and from nodes that are gone.
+    Driver,
+}
+
+impl NodeOptions {
+    /// Whether it has a role.
+    pub fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
 }
 
 impl Default for NodeOptions {
@@ -25,7 +49,9 @@ impl Default for NodeOptions {
         Self {
             name: None,
             listen: "127.0.0.1:7070".to_owned(),
-            drain_grace: Duration::from_secs(20),
+            roles: vec![Role::Api, Role::Driver],
+            handover_after: Duration::from_secs(60),
+            drain_grace: Duration::from_secs(60),
         }
     }
 }

@@ -77,6 +77,7 @@ fn agent(
         policy: options.policy(),
         catalog: Arc::new(catalog),
         filter,
+        drive: options.drive(),
     };
     Ok(agent.offering())
 }

@@ -8,6 +8,7 @@ use steadfast_core::input::{Activate, Input};
 use steadfast_core::session::{Ownership, Session};
 use steadfast_core::wake;
 use steadfast_protocol::record::Cause;
+use tokio::time::Instant;
 
 use super::{Driver, Stance};
 use crate::triage;
@@ -16,7 +17,7 @@ use crate::triage;
 fn needs_owner(session: &Session, now: Timestamp) -> bool {
     match &session.ownership {
         Ownership::Never => false,
-        // Its owner is another process, and of this store there is only one at a time: it is gone.
+        // Its owner is gone, or it would not be looked at.
         Ownership::Owned { .. } => true,
         // What it waits for may have changed with the release of this program: asked anew.
         Ownership::Released { .. } => match wake(session) {
@@ -55,6 +56,7 @@ impl Driver {
             .decide(&Input::Activate(activate), Cause::Activate, now);
         let epoch = self.journal.decided().epoch;
         self.stance = Stance::Owning { epoch };
+        self.owned_since = Some(Instant::now());
         tracing::debug!(session = %self.seat.key, %epoch, "session taken over");
         self.purge_deleted();
     }

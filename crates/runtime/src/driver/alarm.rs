@@ -7,7 +7,7 @@ use steadfast_core::next_deadline;
 use steadfast_protocol::record::Cause;
 use tokio::time::{Instant, Sleep};
 
-use super::{Driver, Stance};
+use super::{Driver, Haste, Stance};
 
 /// A timer that may ring too early and never too late: who is woken looks what is due, and sets it
 /// again. So a deadline that moves away costs nothing.
@@ -66,14 +66,20 @@ impl Driver {
                     let at = Instant::now() + self.host.until(deadline);
                     add(self.deadline_rests_until.map_or(at, |rest| at.max(rest)));
                 }
+                if let Some(at) = self.handover_at() {
+                    add(at);
+                }
                 if let Some(since) = self.idle_since {
                     add(since + self.idle_after());
                 }
             }
             // Once its time is over, all that runs was told to stop and ends by itself.
-            Stance::Draining { until, .. } if until > Instant::now() => add(until),
+            Stance::Draining {
+                haste: Haste::Drain { until },
+                ..
+            } if until > Instant::now() => add(until),
             Stance::Draining { .. } => {}
-            Stance::Looking | Stance::Releasing => {}
+            Stance::Looking | Stance::Elsewhere | Stance::Releasing => {}
         }
         if let Some(at) = at {
             self.alarm.set(at);

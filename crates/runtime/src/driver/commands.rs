@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use steadfast_core::Answer;
 use steadfast_core::command::{Command, CommandBody};
+use steadfast_core::event::{Rejection, Verdict};
 use steadfast_core::id::{AgentName, CallId, Seq};
-use steadfast_core::input::Input;
+use steadfast_core::input::{Input, instant};
 use steadfast_core::session::Existence;
+use steadfast_core::{Answer, decide};
 use steadfast_protocol::record::Cause;
 use steadfast_store::mailbox::MailSeq;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use super::{Driver, End, Stance};
 use crate::doors::{Knock, Refusal, Seat};
@@ -36,6 +36,10 @@ enum Waiting {
     Mail {
         up_to: MailSeq,
     },
+    Taken {
+        up_to: MailSeq,
+        reply: oneshot::Sender<Result<MailSeq, Refusal>>,
+    },
 }
 
 /// A command with what the owner found out about it.
@@ -49,7 +53,11 @@ impl Driver {
     pub(super) async fn knocked(&mut self, knock: Knock) {
         match knock {
             Knock::Command { command, reply } => self.commanded(*command, reply).await,
-            Knock::Mail => self.read_mail(),
+            Knock::Mail { up_to, reply } => self.mail_came(up_to, reply),
+            // Its owner elsewhere needs no waking.
+            Knock::Wake { reply } if self.stance == Stance::Elsewhere => {
+                let _ = reply.send(Ok(()));
+            }
             Knock::Wake { reply } => match self.woken().await {
                 Ok(()) => self.wait(Waiting::Wake { reply }),
                 // Who asked does so again.
@@ -67,6 +75,10 @@ impl Driver {
         command: Command,
         reply: oneshot::Sender<Result<Admission, Refusal>>,
     ) {
+        if let Some(refusal) = self.not_here(&command.body) {
+            let _ = reply.send(self.repeated(command).ok_or(refusal));
+            return;
+        }
         if let Some(agent) = self.missing_agent(&command.body) {
             let error = AdmitError::AgentUnknown(agent.to_string());
             let _ = reply.send(Err(Refusal::Error(error)));
@@ -84,6 +96,37 @@ impl Driver {
         if let Some(answer) = self.decide_command(prepared, false) {
             self.wait(Waiting::Command { answer, reply });
         }
+    }
+
+    /// Why a command is not decided here.
+    fn not_here(&self, body: &CommandBody) -> Option<Refusal> {
+        if let Some(owner) = &self.owner {
+            return Some(Refusal::Elsewhere(owner.clone()));
+        }
+        let session = self.journal.decided();
+        let profile = session.profile().map(|profile| &profile.agent);
+        let agent = self.host.agent(profile.or_else(|| new_agent(body))?)?;
+        let looks = self.stance == Stance::Looking;
+        let queued = agent.is_for_the_queue(self.host.options.drives);
+        (looks && queued).then_some(Refusal::ForTheQueue)
+    }
+
+    /// The answer to a command that the log has answered before, whoever owns the session.
+    fn repeated(&self, command: Command) -> Option<Admission> {
+        let committed = self.journal.committed();
+        let input = Input::Command {
+            command,
+            receipted: false,
+        };
+        let answer = decide(committed, &input, instant(self.host.now(), committed.at)).answer?;
+        let conflict = Verdict::Rejected {
+            reason: Rejection::CommandConflict,
+        };
+        (answer.repeated || answer.verdict == conflict).then(|| Admission::Decided {
+            verdict: answer.verdict,
+            session: Arc::clone(committed),
+            first: false,
+        })
     }
 
     /// Decides about a command. A session is taken over only if something follows.
@@ -168,17 +211,13 @@ impl Driver {
         Ok((Some(triage), slot.map(|slot| (id, slot))))
     }
 
-    /// The node lets go of its sessions.
-    pub(super) fn drain(&mut self) {
-        match self.stance {
-            // What stands at the door is refused.
-            Stance::Looking => self.inbox_open = false,
-            Stance::Owning { epoch } => {
-                let until = Instant::now() + self.host.options.drain_grace;
-                self.stance = Stance::Draining { epoch, until };
-            }
-            Stance::Draining { .. } | Stance::Releasing => {}
-        }
+    /// Answers once all that was decided so far is committed.
+    pub(super) fn answer_taken(
+        &mut self,
+        up_to: MailSeq,
+        reply: oneshot::Sender<Result<MailSeq, Refusal>>,
+    ) {
+        self.wait(Waiting::Taken { up_to, reply });
     }
 
     pub(super) fn wait_for_mail(&mut self, up_to: MailSeq) {
@@ -215,13 +254,17 @@ impl Driver {
                     let _ = reply.send(Ok(()));
                 }
                 Waiting::Mail { up_to } => self.acknowledge(up_to),
+                Waiting::Taken { up_to, reply } => {
+                    let _ = reply.send(Ok(up_to));
+                }
             }
         }
     }
 
     /// Tells all who still wait that this owner gives no answer.
     pub(super) async fn refuse_all(&mut self, end: &End) {
-        let refusal = refusal(end, self.is_in_doubt());
+        let alone = self.host.members.are_alone();
+        let refusal = refusal(end, self.is_in_doubt(), alone);
         for waiter in self.waiters.drain(..) {
             match waiter.what {
                 Waiting::Command { reply, .. } => {
@@ -230,18 +273,22 @@ impl Driver {
                 Waiting::Wake { reply } => {
                     let _ = reply.send(Err(refusal.clone()));
                 }
+                Waiting::Taken { reply, .. } => {
+                    let _ = reply.send(Err(refusal.clone()));
+                }
                 // It stays in the mailbox for the next owner.
                 Waiting::Mail { .. } => {}
             }
         }
-        refuse_inbox(&mut self.seat, end).await;
+        self.mailroom.refuse_all(&refusal);
+        refuse_inbox(&mut self.seat, end, alone).await;
     }
 }
 
 /// Refuses all that knocked and was not looked at.
-pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End) {
+pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End, alone: bool) {
     seat.inbox.close();
-    let refusal = refusal(end, false);
+    let refusal = refusal(end, false, alone);
     while let Some(knock) = seat.inbox.recv().await {
         match knock {
             Knock::Command { reply, .. } => {
@@ -250,14 +297,20 @@ pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End) {
             Knock::Wake { reply } => {
                 let _ = reply.send(Err(refusal.clone()));
             }
-            Knock::Mail | Knock::Drain => {}
+            Knock::Mail { reply, .. } => {
+                let _ = reply.send(Err(refusal.clone()));
+            }
+            Knock::Drain => {}
         }
     }
 }
 
-fn refusal(end: &End, in_doubt: bool) -> Refusal {
+/// A session of a newer release is left to the nodes of that release, where there may be any.
+fn refusal(end: &End, in_doubt: bool, alone: bool) -> Refusal {
     match end {
         End::NotNeeded | End::Released | End::Lost => Refusal::Again,
+        End::Elsewhere(owner) => Refusal::Elsewhere(owner.clone()),
+        End::NotOpened(OpenError::NewerVersion(_)) if !alone => Refusal::ForTheQueue,
         End::NotOpened(error) => Refusal::Error(match error {
             OpenError::Quarantined { .. } => AdmitError::Quarantined(error.to_string()),
             OpenError::Unavailable(_) | OpenError::NewerVersion(_) => {

@@ -99,7 +99,8 @@ impl Landing {
 impl Driver {
     /// A try of the append in flight ended.
     pub(super) async fn appended(&mut self, round: Round) -> Option<End> {
-        self.claim = round.claim;
+        // A newer entry may have been written meanwhile.
+        self.claim = self.claim.max(round.claim);
         match round.outcome {
             Outcome::Landed(tail) => {
                 let departure = self.landing.take()?.departure;

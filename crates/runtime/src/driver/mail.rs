@@ -10,9 +10,11 @@ use steadfast_protocol::DecodeError;
 use steadfast_protocol::mail::{self, Mail};
 use steadfast_store::error::ReadError;
 use steadfast_store::mailbox::{Letter, MailSeq};
+use tokio::sync::oneshot;
 
 use super::chores::Chore;
 use super::{Driver, Stance};
+use crate::doors::Refusal;
 
 /// What is known of the mailbox.
 #[derive(Default)]
@@ -20,16 +22,38 @@ pub(super) struct Mailroom {
     /// The newest letter that was decided about.
     taken: MailSeq,
     reading: bool,
+    /// Readings begun so far; the first was begun before the driver.
+    readings: u64,
     /// More came while it was read.
     read_again: bool,
     /// A letter of a newer release stands in the way: what its decoder said.
     newer_release: Option<String>,
+    asked: Vec<Asked>,
 }
+
+/// Who waits until the mail up to a letter is taken.
+struct Asked {
+    up_to: MailSeq,
+    /// The reading that finds all of it.
+    found_by: u64,
+    reply: oneshot::Sender<Result<MailSeq, Refusal>>,
+}
+
+/// Those who wait, at most; further ones are not answered and ask again.
+const ASKED_MAX: usize = 256;
 
 impl Mailroom {
     /// Whether letters may stand before what is at the door.
     pub(super) fn stands_first(&self) -> bool {
         self.reading || self.newer_release.is_some()
+    }
+
+    /// Nobody here takes the mail.
+    pub(super) fn refuse_all(&mut self, refusal: &Refusal) {
+        for asked in self.asked.drain(..) {
+            // Who left needs no answer.
+            let _ = asked.reply.send(Err(refusal.clone()));
+        }
     }
 
     /// Why this node leaves the session to others, if it does.
@@ -49,6 +73,43 @@ enum Left {
 }
 
 impl Driver {
+    /// Mail was announced.
+    pub(super) fn mail_came(
+        &mut self,
+        up_to: MailSeq,
+        reply: oneshot::Sender<Result<MailSeq, Refusal>>,
+    ) {
+        let refusal = match self.stance {
+            Stance::Elsewhere => self.owner.clone().map(Refusal::Elsewhere),
+            Stance::Draining { .. } | Stance::Releasing => Some(Refusal::Releasing),
+            Stance::Looking | Stance::Owning { .. } => None,
+        };
+        if let Some(refusal) = refusal {
+            let _ = reply.send(Err(refusal));
+            return;
+        }
+        if self.mailroom.taken >= up_to {
+            self.answer_taken(up_to, reply);
+            return;
+        }
+        self.mailroom.asked.retain(|asked| !asked.reply.is_closed());
+        if self.mailroom.asked.len() < ASKED_MAX {
+            self.mailroom.asked.push(Asked {
+                up_to,
+                found_by: self.mailroom.readings + 1,
+                reply,
+            });
+        }
+        self.read_mail();
+    }
+
+    /// What was read before the driver began. Of a session that is owned elsewhere it is not ours.
+    pub(super) async fn first_letters(&mut self, letters: Vec<Letter>) {
+        if self.stance != Stance::Elsewhere {
+            self.take_letters(letters).await;
+        }
+    }
+
     /// Reads the mailbox, if it is not being read.
     pub(super) fn read_mail(&mut self) {
         let takes_mail = matches!(self.stance, Stance::Looking | Stance::Owning { .. });
@@ -64,6 +125,7 @@ impl Driver {
 
     fn begin_reading(&mut self, wait: Duration) {
         self.mailroom.reading = true;
+        self.mailroom.readings += 1;
         let (mailbox, key) = (Arc::clone(&self.host.stores.mailbox), self.seat.key.clone());
         let (after, limit) = (self.mailroom.taken, self.host.options.mail_batch_max);
         self.chores.spawn(async move {
@@ -102,13 +164,33 @@ impl Driver {
             match self.take_letter(&letter).await {
                 Ok(()) => {}
                 Err(Left::Soon) => return self.begin_reading(self.host.options.mail_delay),
-                Err(Left::Later | Left::ToOthers) => return,
+                Err(Left::Later | Left::ToOthers) => {
+                    self.mailroom.refuse_all(&Refusal::ForTheQueue);
+                    return;
+                }
             }
             self.mailroom.taken = letter.seq;
             self.wait_for_mail(letter.seq);
         }
+        self.answer_asked(!full);
         if full {
             self.read_mail();
+        }
+    }
+
+    /// Answers those whose mail is taken; `all`: the last reading found all that there was.
+    fn answer_asked(&mut self, all: bool) {
+        let Mailroom {
+            taken, readings, ..
+        } = self.mailroom;
+        let (done, wait) = std::mem::take(&mut self.mailroom.asked)
+            .into_iter()
+            .partition(|asked| asked.up_to <= taken || (all && asked.found_by <= readings));
+        self.mailroom.asked = wait;
+        for Asked { up_to, reply, .. } in done {
+            // A letter that is not there was removed: an earlier owner decided about it.
+            self.mailroom.taken = self.mailroom.taken.max(up_to);
+            self.answer_taken(up_to, reply);
         }
     }
 
@@ -129,7 +211,10 @@ impl Driver {
             }
         };
         match mail {
-            Mail::WakeUp { .. } => {
+            Mail::WakeUp { dead_owner } => {
+                if dead_owner.as_ref() == Some(&self.host.node) {
+                    self.claim_again().await?;
+                }
                 if let Err(detail) = self.woken().await {
                     tracing::warn!(session = %self.seat.key, detail, "wake-up waits");
                     return Err(Left::Later);
@@ -147,6 +232,26 @@ impl Driver {
             },
         }
         Ok(())
+    }
+
+    /// Others took this node for dead, and the index names the session no more.
+    async fn claim_again(&mut self) -> Result<(), Left> {
+        if self.stance == Stance::Looking {
+            return Ok(());
+        }
+        let index = &self.host.stores.active;
+        let added = index.add(&self.host.node, &self.seat.key, self.host.now());
+        match added.await {
+            Ok(version) => {
+                tracing::warn!(session = %self.seat.key, "taken for dead, and still its owner");
+                self.claim = self.claim.max(Some(version));
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(session = %self.seat.key, %error, "index entry not written, again");
+                Err(Left::Soon)
+            }
+        }
     }
 
     /// All up to this letter is decided and committed.

@@ -27,6 +27,7 @@ impl Driver {
             self.dispatcher.rest(effect);
             return;
         };
+        self.count_cut(&input);
         let cause = Cause::Effect { effect };
         let decided = self.journal.decide(&input, cause, self.host.now());
         if decided.events == 0 {

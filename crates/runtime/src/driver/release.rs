@@ -37,7 +37,7 @@ impl Driver {
                 idle && (self.is_gone() || (waited && quiet))
             }
             Stance::Draining { .. } => quiet && self.dispatcher.is_quiet(),
-            Stance::Looking | Stance::Releasing => false,
+            Stance::Looking | Stance::Elsewhere | Stance::Releasing => false,
         };
         if due {
             self.release();

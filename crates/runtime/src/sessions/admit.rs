@@ -4,7 +4,8 @@
 //!   in memory here ------------------------> its owner decides --> the log
 //!   not in memory: open it, decide --nothing follows--> answer, nothing is written
 //!                                  --else--> Activated + the command's events, one Record
-//!   lost three times, or no room ----------> the mailbox
+//!   owned elsewhere, lost three times, no room, or for the queue --> the mailbox
+//!                                  then its answer is awaited in the log, whoever decides
 //! ```
 
 use std::sync::Arc;
@@ -14,9 +15,10 @@ use steadfast_core::id::SessionKey;
 use steadfast_core::session::Existence;
 use steadfast_protocol::mail::{self, Mail};
 use steadfast_store::error::WriteError;
-use steadfast_store::mailbox::{Lane, SendError};
+use steadfast_store::mailbox::{Lane, MailSeq, SendError};
 use tokio::sync::oneshot;
 
+use super::decided::Decided;
 use super::{Admission, AdmitError, Sessions};
 use crate::actor;
 use crate::doors::{Door, EnterError, Entered, Knock, Refusal};
@@ -74,7 +76,8 @@ impl Sessions {
                     match answer.await {
                         Ok(Ok(admission)) => return Some(Ok(admission)),
                         Ok(Err(Refusal::Error(error))) => return Some(Err(error)),
-                        Ok(Err(Refusal::Again)) => {}
+                        Ok(Err(Refusal::Elsewhere(_) | Refusal::ForTheQueue)) => return None,
+                        Ok(Err(Refusal::Again | Refusal::Releasing)) => {}
                         Err(_) => in_doubt = true,
                     }
                     door.gone().await;
@@ -135,9 +138,14 @@ impl Sessions {
         match answer.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Refusal::Error(error))) => Err(KnockError::NotNow(error.to_string())),
-            Ok(Err(Refusal::Again)) => {
+            // Its owner there needs no waking.
+            Ok(Err(Refusal::Elsewhere(_))) => Ok(()),
+            Ok(Err(Refusal::Again | Refusal::Releasing)) => {
                 door.gone().await;
                 Err(KnockError::Gone)
+            }
+            Ok(Err(Refusal::ForTheQueue)) => {
+                Err(KnockError::NotNow("it is left to other nodes".into()))
             }
             Err(_) => Err(KnockError::NotNow("its actor failed".into())),
         }
@@ -163,7 +171,8 @@ impl Sessions {
         })
     }
 
-    /// Puts a command into the session's mailbox, for whoever owns it next.
+    /// Puts a command into the session's mailbox, for whoever owns it now or next, and waits for
+    /// its answer in the log. Without one in time, the command is accepted all the same.
     async fn admit_by_mail(
         &self,
         key: &SessionKey,
@@ -175,6 +184,8 @@ impl Sessions {
         {
             return Err(AdmitError::AgentUnknown(agent.to_string()));
         }
+        let decided = Decided::watch(self, key, &command.id).await;
+        let decided = decided.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
         let lane = lane(&command.body);
         let id = command.id.to_string();
         let at = host.now();
@@ -186,14 +197,14 @@ impl Sessions {
             .send(key, lane, &id, letter.into())
             .await
         {
-            Ok(_) => {
-                // An owner here reads it before whatever is asked next; one that is too busy to be
-                // told now is told by the queue.
-                if let Some(door) = self.shared.doors.find(key) {
-                    let told = door.knock(Knock::Mail);
-                    let _ = tokio::time::timeout(host.options.admission_patience, told).await;
-                }
-                Ok(Admission::Accepted)
+            Ok(seq) => {
+                let answered = async {
+                    self.tell_owner_here(key, seq).await;
+                    decided.answer().await
+                };
+                let patience = host.options.admission_patience;
+                let answered = tokio::time::timeout(patience, answered).await;
+                Ok(answered.unwrap_or(Admission::Accepted))
             }
             Err(SendError::Full) => Err(AdmitError::MailboxFull),
             Err(SendError::Write(WriteError::Full(detail))) => Err(AdmitError::StoreFull(detail)),
@@ -201,6 +212,18 @@ impl Sessions {
                 Err(AdmitError::OutcomeUnknown(detail))
             }
             Err(SendError::Write(error)) => Err(AdmitError::Unavailable(error.to_string())),
+        }
+    }
+}
+
+impl Sessions {
+    /// An owner here reads a letter before whatever is asked next; one elsewhere is told by the
+    /// queue.
+    async fn tell_owner_here(&self, key: &SessionKey, up_to: MailSeq) {
+        if let Some(door) = self.shared.doors.find(key) {
+            let (reply, _answer_stands_in_the_log) = oneshot::channel();
+            // Who is gone by now read nothing: the queue finds the next.
+            let _gone = door.knock(Knock::Mail { up_to, reply }).await;
         }
     }
 }

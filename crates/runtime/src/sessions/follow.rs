@@ -15,8 +15,9 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use steadfast_core::event::Event;
-use steadfast_core::id::{Seq, SessionKey, TurnId};
-use steadfast_core::session::TurnPhase;
+use steadfast_core::id::{Epoch, NodeId, Seq, SessionKey, TurnId};
+use steadfast_core::session::{Ownership, TurnPhase};
+use steadfast_protocol::door::{Answer, Question};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::record::Record;
 use steadfast_store::live::LiveSignal;
@@ -40,6 +41,9 @@ impl Sessions {
             ready: VecDeque::new(),
             step: None,
             given: None,
+            came_early: false,
+            turn_open: None,
+            owner: None,
         };
         stream::unfold(Some(follow), |follow| async {
             let mut follow = follow?;
@@ -64,6 +68,12 @@ struct Follow {
     step: Option<OpenStep>,
     /// The attempt whose frames were given last, and the number of its next.
     given: Option<(Shown, u64)>,
+    /// A frame came before the event that starts its step.
+    came_early: bool,
+    /// Whether a turn is open, as far as is known.
+    turn_open: Option<bool>,
+    /// Who owns the session, as far as is known.
+    owner: Option<NodeId>,
 }
 
 enum Phase {
@@ -89,6 +99,8 @@ struct OpenStep {
 
 enum News {
     Signal,
+    /// Nothing was heard for long.
+    Silence,
     Frame(Arc<LiveFrame>),
     FramesLost,
     Closed,
@@ -112,7 +124,7 @@ impl Follow {
                     }
                 }
                 Phase::Following(mut sources) => {
-                    let news = sources.next().await;
+                    let news = self.news(&mut sources).await;
                     if sources.owner.is_none() {
                         // Before the read that follows, so that nothing falls in between.
                         sources.owner = self.owner();
@@ -126,6 +138,16 @@ impl Follow {
                 }
             }
         }
+    }
+
+    /// While a turn is open, silence is no proof: signals may be lost.
+    async fn news(&mut self, sources: &mut Sources) -> News {
+        if self.turn_open != Some(true) {
+            return sources.next().await;
+        }
+        let every = self.sessions.shared.host.options.follower_look_every;
+        let news = tokio::time::timeout(every, sources.next()).await;
+        news.unwrap_or(News::Silence)
     }
 
     async fn sources(&mut self) -> Result<Sources, LoadError> {
@@ -186,77 +208,139 @@ impl Follow {
                     replied: true,
                 });
             }
-            Event::TurnEnded { .. } => self.step = None,
+            Event::TurnQueued { .. } | Event::TurnStarted { .. } => self.turn_open = Some(true),
+            Event::TurnEnded { .. } => {
+                self.step = None;
+                self.turn_open = Some(false);
+            }
+            Event::Activated { node, epoch, .. } => {
+                self.owner = Some(node.clone());
+                self.withdraw_below(*epoch);
+            }
+            Event::Released { .. } => self.owner = None,
             _ => {}
+        }
+    }
+
+    /// What an owner of a lower epoch showed of the open step is void: another is asked again.
+    fn withdraw_below(&mut self, epoch: Epoch) {
+        let Some((given, n)) = self.given.filter(|(given, _)| given.epoch < epoch) else {
+            return;
+        };
+        self.given = Some((Shown { epoch, ..given }, 0));
+        let open = self.step.filter(|step| !step.replied);
+        if open.is_some_and(|step| (step.turn, step.number) == (given.turn, given.step)) {
+            let frame = LiveFrame {
+                epoch: given.epoch,
+                turn: given.turn,
+                step: given.step,
+                attempt: given.attempt,
+                n,
+                delta: Delta::Withdrawn,
+            };
+            self.ready.push_back(Followed::Live(Arc::new(frame)));
         }
     }
 
     async fn caught_up(&mut self) {
         self.ready
             .push_back(Followed::CaughtUp { seq: self.cursor });
-        if !self.live {
-            return;
+        self.learn().await;
+        if self.live {
+            self.resume_frames().await;
         }
-        self.learn_step();
-        self.resume_frames();
     }
 
-    /// The open step may have begun before the cursor: then the state at the cursor names it.
-    fn learn_step(&mut self) {
-        if self.step.is_none()
-            && let Some(door) = self.sessions.shared.doors.find(&self.key)
-        {
-            let session = door.committed().borrow().clone();
-            self.step = session
-                .as_ref()
-                .filter(|session| session.seq == self.cursor)
-                .and_then(|session| session.turn.as_ref())
-                .filter(|turn| turn.step > 0)
-                .map(|turn| OpenStep {
-                    turn: turn.id,
-                    number: turn.step,
-                    replied: matches!(turn.phase, TurnPhase::Tools | TurnPhase::Answered { .. }),
-                });
+    /// What is open may have begun before the cursor: then the state at the cursor names it.
+    async fn learn(&mut self) {
+        let shared = &self.sessions.shared;
+        let session = match shared.doors.find(&self.key) {
+            Some(door) if self.step.is_none() => door.committed().borrow().clone(),
+            Some(_) => None,
+            // Known from the events, unless all came before the cursor.
+            None if self.turn_open.is_some() || shared.host.members.are_alone() => None,
+            None => self.sessions.load(&self.key).await.ok(),
+        };
+        let Some(session) = session.filter(|session| session.seq == self.cursor) else {
+            return;
+        };
+        self.turn_open = Some(session.turn.is_some() || !session.queue.is_empty());
+        if let Ownership::Owned { node } = &session.ownership {
+            self.owner = Some(node.clone());
         }
+        let turn = session.turn.as_ref().filter(|turn| turn.step > 0);
+        self.step = turn.map(|turn| OpenStep {
+            turn: turn.id,
+            number: turn.step,
+            replied: matches!(turn.phase, TurnPhase::Tools | TurnPhase::Answered { .. }),
+        });
     }
 
     async fn hear(&mut self, news: News) -> Result<(), LoadError> {
         match news {
-            News::Signal => {
+            News::Signal | News::Silence => {
                 let before = self.step.map(|step| (step.turn, step.number));
                 // A full batch may leave more behind it.
                 while self.read().await? {}
-                if self.live {
-                    self.learn_step();
+                if self.step.is_none() {
+                    self.learn().await;
                 }
                 if self.live && before != self.step.map(|step| (step.turn, step.number)) {
-                    self.resume_frames();
+                    self.resume_after_start().await;
                 }
             }
-            News::Frame(frame) => self.show(frame),
-            News::FramesLost => self.resume_frames(),
+            News::Frame(frame) => self.show(frame).await,
+            News::FramesLost => self.resume_frames().await,
             News::Closed => {}
         }
         Ok(())
     }
 
-    /// Gives the open step's frames that were not given yet.
-    fn resume_frames(&mut self) {
-        if let Some(door) = self.sessions.shared.doors.find(&self.key) {
-            for frame in door.feed.frames() {
-                self.give(frame);
-            }
+    /// A step has begun. An owner elsewhere is asked only if something of it came too early.
+    async fn resume_after_start(&mut self) {
+        let here = self.sessions.shared.doors.find(&self.key).is_some();
+        if here || std::mem::take(&mut self.came_early) {
+            self.resume_frames().await;
         }
     }
 
-    fn show(&mut self, frame: Arc<LiveFrame>) {
+    /// Gives the open step's frames that were not given yet.
+    async fn resume_frames(&mut self) {
+        let shared = &self.sessions.shared;
+        let frames = match shared.doors.find(&self.key) {
+            Some(door) => door.feed.frames(),
+            None if self.step.is_none() => return,
+            None => self.frames_elsewhere().await,
+        };
+        for frame in frames {
+            self.give(frame);
+        }
+    }
+
+    /// The frames that an owner elsewhere still has. Without an answer the step is shown from here
+    /// on; its reply comes with the log.
+    async fn frames_elsewhere(&mut self) -> Vec<Arc<LiveFrame>> {
+        let host = &self.sessions.shared.host;
+        let Some(owner) = self.owner.as_ref().filter(|owner| **owner != host.node) else {
+            return Vec::new();
+        };
+        let session = self.key.clone();
+        let question = Question::OpenStep { session };
+        let patience = host.options.door_patience;
+        match host.members.ask(owner, &question, patience).await {
+            Ok(Answer::OpenStep { frames }) => frames.into_iter().map(Arc::new).collect(),
+            Ok(_) | Err(_) => Vec::new(),
+        }
+    }
+
+    async fn show(&mut self, frame: Arc<LiveFrame>) {
         let shown = Shown::of(&frame);
         let gap = match self.given {
             Some((given, next)) if given == shown => frame.n > next,
             _ => frame.n > 0,
         };
         if gap {
-            self.resume_frames();
+            self.resume_frames().await;
         }
         self.give(frame);
     }
@@ -264,8 +348,10 @@ impl Follow {
     fn give(&mut self, frame: Arc<LiveFrame>) {
         let shown = Shown::of(&frame);
         let Some(step) = self.step else {
+            self.came_early = true;
             return;
         };
+        self.came_early |= (step.turn, step.number) < (shown.turn, shown.step);
         let of_calls = matches!(frame.delta, Delta::ToolProgress { .. });
         if (step.turn, step.number) != (shown.turn, shown.step) || (step.replied && !of_calls) {
             return;

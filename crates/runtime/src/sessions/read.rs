@@ -15,6 +15,7 @@ use steadfast_store::log::ReadFrom;
 use steadfast_store::mailbox::MailSeq;
 
 use super::{LoadError, Sessions};
+use crate::doors::Door;
 use crate::open;
 use crate::pack::Packer;
 use crate::snapshot;
@@ -22,7 +23,8 @@ use crate::snapshot;
 impl Sessions {
     /// The committed state of a session; of one that does not exist, an absent one.
     pub async fn load(&self, key: &SessionKey) -> Result<Arc<Session>, LoadError> {
-        if let Some(door) = self.shared.doors.find(key) {
+        // Another's session, looked at here for a moment, is read from its log.
+        if let Some(door) = self.owners_door(key) {
             let mut committed = door.committed();
             if let Ok(session) = committed.wait_for(Option::is_some).await
                 && let Some(session) = session.as_ref()
@@ -47,6 +49,12 @@ impl Sessions {
         Ok(Arc::new(opened.session))
     }
 
+    /// The door of a session that is owned here, or may be.
+    fn owners_door(&self, key: &SessionKey) -> Option<Arc<Door>> {
+        let door = self.shared.doors.find(key)?;
+        door.may_own(self.node()).then_some(door)
+    }
+
     /// The Records that hold the events after `after`, in order, at most `limit`. Fewer means that
     /// there are no more now.
     pub async fn records(
@@ -55,7 +63,7 @@ impl Sessions {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Arc<Record>>, LoadError> {
-        let door = self.shared.doors.find(key);
+        let door = self.owners_door(key);
         if let Some(door) = &door
             && let Some(mut records) = door.feed.records_after(after)
         {
@@ -129,7 +137,7 @@ pub(super) fn read_error(error: ReadError) -> LoadError {
     }
 }
 
-fn decode_error(error: DecodeError) -> LoadError {
+pub(super) fn decode_error(error: DecodeError) -> LoadError {
     match error {
         DecodeError::Version { .. } => LoadError::NewerVersion(error.to_string()),
         DecodeError::Corrupt { .. } => LoadError::Quarantined(error.to_string()),

@@ -86,7 +86,7 @@ async fn a_drain_ends_calls_that_go_on_for_too_long() {
     let begun = Instant::now();
     node.sessions.drain().await;
     let took = begun.elapsed().as_secs();
-    assert!((35..=36).contains(&took), "{took} s");
+    assert!((65..=66).contains(&took), "{took} s");
     node.crash().await;
     let next = world.start().await;
     assert_eq!(next.end_of(&key, "m1").await, End::Completed);
@@ -94,20 +94,22 @@ async fn a_drain_ends_calls_that_go_on_for_too_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_asked_for_during_a_drain_runs_at_the_next_owner() {
+async fn a_model_is_not_waited_for_by_a_drain_and_asked_again_by_the_next_owner() {
     let world = World::new();
     let node = world.start().await;
     let key = key("s");
     let text = script(json!([{ "hang": 5, "tool": "charge", "input": {} }, { "text": "done" }]));
     node.send(&key, "m1", &text).await;
     sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
     node.sessions.drain().await;
+    assert!(begun.elapsed().as_secs() < 1, "{:?}", begun.elapsed());
     node.crash().await;
     assert_eq!(world.ledger.lines(), [""; 0]);
     let next = world.start().await;
     assert_eq!(next.end_of(&key, "m1").await, End::Completed);
     assert_eq!(world.ledger.lines(), ["charge"]);
-    insta::assert_snapshot!(world.story(&key).await, @"activated session_created turn_queued command_settled turn_started step_started | model_replied | released | activated | call_started | call_settled step_started | model_replied turn_ended");
+    insta::assert_snapshot!(world.story(&key).await, @"activated session_created turn_queued command_settled turn_started step_started | released | activated | model_replied call_started | call_settled step_started | model_replied turn_ended");
 }
 
 #[tokio::test(start_paused = true)]

@@ -463,6 +463,7 @@ pub(crate) fn agents(provider: Arc<dyn ModelProvider>, catalog: Catalog, policy:
         policy,
         catalog: Arc::new(catalog),
         filter: ToolFilter::default(),
+        drive: steadfast_runtime::agent::Drive::Request,
     };
     Arc::new(BTreeMap::from([(name, Arc::new(agent.offering()))]))
 }

@@ -117,6 +117,7 @@ impl Node {
             },
             catalog: Arc::new(tool::catalog(&self.world).ok()?),
             filter: ToolFilter::default(),
+            drive: steadfast_runtime::agent::Drive::Request,
         };
         let agent = Arc::new(agent.offering());
         Some(Arc::new(BTreeMap::from([(name, agent)])))

@@ -7,7 +7,9 @@ use tracing_subscriber::EnvFilter;
 use super::{http_url, is_plain_name, readable};
 use crate::config::Config;
 use crate::config::key_path::KeyPath;
+use crate::config::node::Role;
 use crate::config::problem::Problem;
+use crate::config::store::StoreKind;
 
 /// Leaves room for the id that each start adds.
 const NODE_NAME_CHARS_MAX: usize = 40;
@@ -20,6 +22,7 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
         let title = format!("`{path}`: expected 1 to {NODE_NAME_CHARS_MAX} of [A-Za-z0-9_-]");
         problems.push(Problem::value(path, title));
     }
+    roles(config, problems);
     listen(config, problems);
     for (position, key) in config.api.keys.iter().enumerate() {
         let path = KeyPath::from(["api", "keys"]).join(position);
@@ -53,6 +56,18 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
             problems.push(
                 Problem::value(path, title).help("run a collector on this host and use http://"),
             );
+        }
+    }
+}
+
+fn roles(config: &Config, problems: &mut Vec<Problem>) {
+    let StoreKind::Redb = config.store.kind;
+    for (role, name) in [(Role::Api, "api"), (Role::Driver, "driver")] {
+        if !config.node.has(role) {
+            let path = KeyPath::from(["node", "roles"]);
+            let title = format!("`{path}`: a node with a store of its own needs the role `{name}`");
+            let help = "no other node is at its store, so it must do everything itself";
+            problems.push(Problem::value(path, title).help(help));
         }
     }
 }
