@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::{CallInput, CallOutput, Stored};
 use crate::event::Settlement;
 use crate::id::{ApprovalId, CallId, Timestamp};
-use crate::input::CallTriage;
+use crate::input::{CallTriage, Place, ReplayRule};
 
 /// A call and where it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -118,6 +118,14 @@ impl Call {
             | CallState::AwaitingClient
             | CallState::Settled { .. } => false,
         }
+    }
+
+    /// Whether a withdrawn claim of the attempt that stands in the tool queue proves that the call
+    /// did nothing.
+    pub fn runs_under_claim(&self) -> bool {
+        self.triage.place == Place::Remote
+            && self.triage.rule == ReplayRule::Never
+            && !self.may_have_acted
     }
 
     /// Whether an attempt occupies the tool now.

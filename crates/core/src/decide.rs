@@ -113,7 +113,9 @@ fn facts(draft: &mut Draft, input: &Input) {
         }
         Input::SlotReady { call } => slot_ready::decide(draft, *call),
         Input::JobQueued { call, attempt } => job_queued::decide(draft, *call, *attempt),
-        Input::NoticeDelivered { notice } => notice_delivered::decide(draft, *notice),
+        Input::NoticeDelivered { notice, withdrawn } => {
+            notice_delivered::decide(draft, *notice, *withdrawn);
+        }
         Input::Release => release::decide(draft),
         // What is due is looked at after every input; a command is answered by its own path.
         Input::TimerFired | Input::Command { .. } => {}

@@ -371,6 +371,13 @@ pub enum Notice {
         call: CallId,
         /// Which attempt.
         attempt: u32,
+        /// Name of its tool.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        tool: String,
+        /// Every worker claims this attempt before it runs it, and no attempt before it can have
+        /// acted: whoever withdraws the claim first knows that the call did nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        under_claim: bool,
     },
 }
 

@@ -78,6 +78,8 @@ pub enum Input {
     NoticeDelivered {
         /// Its number in the outbox.
         notice: u64,
+        /// The claim of the job that it cancels was withdrawn before any worker had it.
+        withdrawn: bool,
     },
     /// A deadline may have passed.
     TimerFired,
@@ -230,6 +232,8 @@ pub enum CheckAnswer {
     Done(CallOutput),
     /// It did not happen and will not under a lower epoch.
     NotDone,
+    /// Its job was withdrawn before any worker had it: it did nothing, and never will.
+    Withdrawn,
     /// It cannot tell, or cannot be reached.
     Unknown,
 }

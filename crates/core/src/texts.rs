@@ -54,6 +54,15 @@ pub(crate) fn without_outcome(
     ToolOutput::error(text).into()
 }
 
+/// Why a remote call that no worker had in time did nothing.
+pub(crate) const NO_WORKER: &str = "no worker took the job before its deadline";
+
+/// What is told of a call in doubt once its job was withdrawn before any worker had it.
+pub(crate) fn withdrawn() -> CallOutput {
+    ToolOutput::error("The call did not run: its job was withdrawn before any worker had it.")
+        .into()
+}
+
 /// The output of a call that was cancelled before it could have done anything.
 pub(crate) fn never_ran() -> CallOutput {
     ToolOutput::error("Cancelled. The call did not run.").into()

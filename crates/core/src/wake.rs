@@ -3,6 +3,7 @@
 use crate::call::CallState;
 use crate::effect::Wake;
 use crate::id::Timestamp;
+use crate::input::Place;
 use crate::outstanding::outstanding;
 use crate::session::{Session, Turn, TurnPhase};
 
@@ -39,6 +40,9 @@ fn turn_deadlines(session: &Session, turn: &Turn) -> Vec<Timestamp> {
         CallState::AwaitingApproval { expires_at, .. } => expires_at,
         CallState::Backoff { retry_at, .. } if !held => Some(retry_at),
         CallState::Queued { deadline, .. } if !held => Some(deadline),
+        CallState::Started { deadline, .. } if !held && call.triage.place == Place::Remote => {
+            Some(deadline)
+        }
         CallState::Backoff { .. }
         | CallState::Queued { .. }
         | CallState::Proposed

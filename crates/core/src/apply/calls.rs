@@ -42,7 +42,10 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
         }
         Event::CallRuleTightened { call, rule } => {
             with(session, *call, |call| {
-                call.triage.rule = call.triage.rule.max(*rule)
+                // Its job went out under a rule by which workers claim nothing.
+                let unclaimed = call.triage.place == Place::Remote && call.has_started();
+                call.may_have_acted |= unclaimed && *rule > call.triage.rule;
+                call.triage.rule = call.triage.rule.max(*rule);
             });
         }
         Event::CallRetryScheduled {

@@ -3,7 +3,7 @@
 use super::Draft;
 use crate::call::{Call, CallState};
 use crate::command::Digest;
-use crate::event::{Event, Settlement};
+use crate::event::{Event, Notice, Settlement};
 use crate::id::{ApprovalId, CallId};
 use crate::input::{CallTriage, Gate, InDoubtPolicy};
 use crate::replay::may_start;
@@ -80,6 +80,18 @@ pub(super) fn doubt(draft: &mut Draft, id: CallId) {
             });
         }
     }
+}
+
+/// A job that may stand in the tool queue is not wanted any more: that reaches it surely.
+pub(super) fn cancel_job(draft: &mut Draft, call: &Call, attempt: u32) {
+    let number = draft.session.notices + 1;
+    let notice = Notice::CancelJob {
+        call: call.id,
+        attempt,
+        tool: call.tool.clone(),
+        under_claim: call.runs_under_claim(),
+    };
+    draft.emit(Event::NoticePosted { number, notice });
 }
 
 /// Ends a call that nobody will answer, with the words for it.

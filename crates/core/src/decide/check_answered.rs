@@ -5,6 +5,7 @@ use crate::call::CallState;
 use crate::event::{Event, Settlement};
 use crate::id::CallId;
 use crate::input::CheckAnswer;
+use crate::texts;
 
 pub(super) fn decide(draft: &mut Draft, id: CallId, attempt: u32, answer: &CheckAnswer) {
     let Some(call) = draft.session.call(id) else {
@@ -30,6 +31,9 @@ pub(super) fn decide(draft: &mut Draft, id: CallId, attempt: u32, answer: &Check
                 deadline,
             });
         }
-        CheckAnswer::Unknown => calls::doubt(draft, id),
+        CheckAnswer::Withdrawn if call.runs_under_claim() => {
+            calls::settle(draft, id, Settlement::Unreachable, texts::NO_WORKER);
+        }
+        CheckAnswer::Withdrawn | CheckAnswer::Unknown => calls::doubt(draft, id),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Draft, calls, end_turn};
 use crate::call::{Call, CallState};
-use crate::event::{Event, Notice, Settlement, TurnOutcome};
-use crate::input::ReplayRule;
+use crate::event::{Event, Settlement, TurnOutcome};
+use crate::input::{Place, ReplayRule};
 use crate::session::TurnPhase;
 
 pub(super) fn settle_due(draft: &mut Draft) {
@@ -101,7 +101,9 @@ fn call_deadlines(draft: &mut Draft) {
                     deadline,
                 });
             }
-            CallState::Queued { attempt, deadline } if deadline <= draft.now => {
+            CallState::Started { attempt, deadline } | CallState::Queued { attempt, deadline }
+                if call.triage.place == Place::Remote && deadline <= draft.now =>
+            {
                 remote_deadline(draft, &call, attempt);
             }
             _ => {}
@@ -111,18 +113,13 @@ fn call_deadlines(draft: &mut Draft) {
 
 /// A remote job gave no answer in time: it is cancelled, surely, and its outcome is not known.
 fn remote_deadline(draft: &mut Draft, call: &Call, attempt: u32) {
-    let number = draft.session.notices + 1;
-    draft.emit(Event::NoticePosted {
-        number,
-        notice: Notice::CancelJob {
+    calls::cancel_job(draft, call, attempt);
+    match call.triage.rule {
+        // Also without a check of its own: whoever withdraws its claim first knows that it never ran.
+        ReplayRule::Never => draft.emit(Event::CheckRequested {
             call: call.id,
             attempt,
-        },
-    });
-    match call.triage.rule {
-        ReplayRule::Never => {
-            calls::ask_or_doubt(draft, call.id, attempt, call.triage.has_check);
-        }
+        }),
         ReplayRule::Safe | ReplayRule::Keyed => {
             calls::settle(draft, call.id, Settlement::Unknown, "deadline passed");
         }

@@ -1,9 +1,9 @@
 //! Ending a turn before the model answered: every open call gets a result first, so that the
 //! transcript stays valid.
 
-use super::Draft;
+use super::{Draft, calls};
 use crate::call::{Call, CallState};
-use crate::event::{Event, Notice, Settlement, TurnOutcome};
+use crate::event::{Event, Settlement, TurnOutcome};
 use crate::input::{Place, ReplayRule};
 use crate::texts;
 
@@ -38,12 +38,7 @@ fn settle_open(draft: &mut Draft, call: &Call) {
     if call.triage.place == Place::Remote
         && let CallState::Started { attempt, .. } | CallState::Queued { attempt, .. } = call.state
     {
-        let number = draft.session.notices + 1;
-        let notice = Notice::CancelJob {
-            call: call.id,
-            attempt,
-        };
-        draft.emit(Event::NoticePosted { number, notice });
+        calls::cancel_job(draft, call, attempt);
     }
     let (settlement, output) = match (call.has_started(), call.triage.rule) {
         (false, _) => (Settlement::Cancelled, texts::never_ran()),

@@ -301,11 +301,14 @@ fn a_remote_call_outlives_its_owner_and_a_cancel_reaches_its_job() {
     world.input(&Input::JobQueued { call, attempt: 1 });
     world.activate();
     world.command("c1", CommandBody::Cancel { turn: None });
-    world.input(&Input::NoticeDelivered { notice: 1 });
+    world.input(&Input::NoticeDelivered {
+        notice: 1,
+        withdrawn: false,
+    });
     world.check(expect![[r#"
         9 job_queued attempt=1 call=1-7-0
         10 activated epoch=2 node=n
-        11 notice_posted notice={attempt:1,call:1-7-0,type:cancel_job} number=1
+        11 notice_posted notice={attempt:1,call:1-7-0,tool:remote,type:cancel_job,under_claim:true} number=1
         12 call_settled call=1-7-0 output=error_text settlement=in_doubt
         13 turn_ended outcome={type:cancelled} turn=3
         14 command_settled command=c1 verdict={type:done}
@@ -323,9 +326,8 @@ fn a_remote_call_without_an_answer_ends_at_its_deadline() {
     world.tick();
     world.check(expect![[r#"
         9 job_queued attempt=1 call=1-7-0
-        10 notice_posted notice={attempt:1,call:1-7-0,type:cancel_job} number=1
-        11 call_settled call=1-7-0 output=error_text settlement=in_doubt
-        12 step_started step=2 turn=3
-        running: [notice 1, model-call 1/3/2/1]
+        10 notice_posted notice={attempt:1,call:1-7-0,tool:remote,type:cancel_job,under_claim:true} number=1
+        11 check_requested attempt=1 call=1-7-0
+        running: [notice 1, check 1-7-0/1]
     "#]]);
 }

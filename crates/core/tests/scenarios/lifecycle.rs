@@ -130,13 +130,16 @@ fn a_removed_session_goes_on_counting_when_it_is_made_again() {
     world.skip();
     world.command("d1", CommandBody::Delete);
     world.say("m2");
-    world.input(&Input::NoticeDelivered { notice: 1 });
+    world.input(&Input::NoticeDelivered {
+        notice: 1,
+        withdrawn: false,
+    });
     world.command("d1", CommandBody::Delete);
     world.say("m1");
     world.check(expect![[r#"
         10 deletion_started
         11 command_settled command=d1 verdict={type:done}
-        12 notice_posted notice={attempt:1,call:1-7-0,type:cancel_job} number=1
+        12 notice_posted notice={attempt:1,call:1-7-0,tool:remote,type:cancel_job,under_claim:true} number=1
         13 call_settled call=1-7-0 output=error_text settlement=in_doubt
         14 turn_ended outcome={type:cancelled} turn=3
         => done

@@ -13,5 +13,6 @@ mod model;
 mod people;
 mod print;
 mod properties;
+mod remote;
 mod turns;
 mod world;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use steadfast_core::content::Finish;
 use steadfast_core::effect::Effect;
-use steadfast_core::event::{Event, TurnOutcome};
+use steadfast_core::event::{Event, Notice, TurnOutcome};
 use steadfast_core::id::{
     AgentName, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
     TurnId,
@@ -122,15 +122,29 @@ fn record(entries: Vec<Entry>) -> Record {
 
 /// Shapes that came after the golden file of their event was written, each in a file of its own.
 fn added() -> Vec<(&'static str, Event)> {
-    vec![(
-        "finish_paused",
-        Event::TurnEnded {
-            turn: turn(12),
-            outcome: TurnOutcome::Completed {
-                finish: Finish::Paused,
+    vec![
+        (
+            "finish_paused",
+            Event::TurnEnded {
+                turn: turn(12),
+                outcome: TurnOutcome::Completed {
+                    finish: Finish::Paused,
+                },
             },
-        },
-    )]
+        ),
+        (
+            "notice_under_claim",
+            Event::NoticePosted {
+                number: 5,
+                notice: Notice::CancelJob {
+                    call: call(2),
+                    attempt: 1,
+                    tool: "refund".to_owned(),
+                    under_claim: true,
+                },
+            },
+        ),
+    ]
 }
 
 /// Records by the name of their golden file: one for each kind of event, one for each shape that

@@ -20,5 +20,8 @@ pub(super) fn job(call: CallId, attempt: u32) -> Ended {
 /// Without a queue there is no job that a worker could still take: nothing is left to cancel.
 pub(super) fn run(task: &Task, number: u64) -> Ended {
     tracing::debug!(session = %task.session.key, number, "notice without a receiver");
-    Ended::with(Input::NoticeDelivered { notice: number })
+    Ended::with(Input::NoticeDelivered {
+        notice: number,
+        withdrawn: false,
+    })
 }

@@ -32,13 +32,17 @@ pub enum Mutant {
     NoDedupe,
     /// A remote worker runs a `never` job without claiming it.
     JobWithoutClaim,
+    /// A cancel says that a job never ran without claiming it.
+    CancelWithoutClaim,
+    /// A claim belongs to a worker, and stands for every delivery that it is given.
+    ClaimOfWorker,
     /// An owner that lets go forgets to say when to look again.
     ReleaseLosesWakeUp,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::IdWithoutEpoch,
         Self::EffectBeforeActivated,
         Self::ConflictReactivates,
@@ -52,6 +56,8 @@ impl Mutant {
         Self::UnknownTakenAsFailed,
         Self::NoDedupe,
         Self::JobWithoutClaim,
+        Self::CancelWithoutClaim,
+        Self::ClaimOfWorker,
         Self::ReleaseLosesWakeUp,
     ];
 

@@ -94,6 +94,9 @@ fn take_effect(world: &mut World, call: CallId, epoch: u64) -> bool {
     {
         return false;
     }
+    if world.outside.withdrawn.contains(&call) {
+        world.breaks(format!("{call} is told as withdrawn and acts"));
+    }
     let effects = world.outside.effects.entry(call).or_insert(0);
     *effects += 1;
     let twice = *effects > 1;
@@ -137,7 +140,9 @@ fn remote(world: &World, next: &mut Next) {
             |world| {
                 world.outside.deliveries.remove(&(worker, call, attempt));
                 // A claim belongs to one delivery: the same worker, given the job again, has it not.
-                let claimed = world.outside.claims.insert(call);
+                let claimed = world.outside.claims.insert(call)
+                    || (world.is(Mutant::ClaimOfWorker)
+                        && !world.outside.withdrawn.contains(&call));
                 if claimed || world.is(Mutant::JobWithoutClaim) {
                     take_effect(world, call, u64::MAX);
                     world.mailbox.push(Mail::Answer { call, attempt });

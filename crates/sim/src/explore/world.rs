@@ -69,6 +69,8 @@ pub(super) struct Outside {
     pub(super) deliveries: BTreeSet<(u8, CallId, u32)>,
     /// `never` jobs that a worker, or a cancel, has claimed.
     pub(super) claims: BTreeSet<CallId>,
+    /// Those of them that a cancel or a deadline has claimed: told as never run.
+    pub(super) withdrawn: BTreeSet<CallId>,
 }
 
 impl World {

@@ -52,7 +52,9 @@ impl ToolWorker for FinishedWorker {
         };
         match tokio::time::timeout(remaining, asking).await {
             Ok(CheckAnswer::Done(output)) => CheckAnswer::Done(self.finish(output)),
-            Ok(other @ (CheckAnswer::NotDone | CheckAnswer::Unknown)) => other,
+            Ok(other @ (CheckAnswer::NotDone | CheckAnswer::Withdrawn | CheckAnswer::Unknown)) => {
+                other
+            }
             Err(_) => CheckAnswer::Unknown,
         }
     }

@@ -43,7 +43,12 @@ pub(super) fn calls() -> Vec<Event> {
         Event::CallDoubted { call },
         Event::NoticePosted {
             number: 5,
-            notice: Notice::CancelJob { call, attempt: 1 },
+            notice: Notice::CancelJob {
+                call,
+                attempt: 1,
+                tool: String::new(),
+                under_claim: false,
+            },
         },
         Event::NoticeDelivered { number: 5 },
     ];

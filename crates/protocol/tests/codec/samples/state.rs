@@ -59,6 +59,8 @@ pub(crate) fn snapshot() -> Snapshot {
     let notice = Notice::CancelJob {
         call: call(6),
         attempt: 2,
+        tool: String::new(),
+        under_claim: false,
     };
     session.outbox = OrdMap::from_iter([(5_u64, notice)]);
     session.notices = 5;

@@ -3,9 +3,10 @@
 use steadfast_core::content::{Finish, ModelReply, ReplyPart, Stored, ToolOutput, Usage};
 use steadfast_core::effect::Effect;
 use steadfast_core::id::CallId;
-use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
+use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure, Place};
 
 use super::{Next, add, answer, feed, take_effect};
+use crate::explore::mutant::Mutant;
 use crate::explore::scope::{Scope, proposed, triage};
 use crate::explore::world::World;
 
@@ -33,24 +34,45 @@ pub(super) fn outcomes(
         }
         Effect::Notice { number } => {
             add(next, world, format!("notice {number} delivered"), |world| {
-                cancel_job(world, index, number);
-                feed(world, index, &Input::NoticeDelivered { notice: number });
+                let withdrawn = cancel_job(world, index, number);
+                let notice = number;
+                feed(world, index, &Input::NoticeDelivered { notice, withdrawn });
             });
         }
         Effect::Compaction { .. } => {}
     }
 }
 
-/// A cancelled `never` job is claimed by the canceller, so that no worker can run it.
-fn cancel_job(world: &mut World, index: usize, number: u64) {
+/// A cancelled `never` job is claimed by the canceller, so that no worker can run it. Whether no
+/// worker had claimed it before.
+fn cancel_job(world: &mut World, index: usize, number: u64) -> bool {
     use steadfast_core::event::Notice;
     let owner = world.owners[index].as_ref();
     let notice = owner
         .and_then(|owner| owner.decided.outbox.get(&number))
         .cloned();
-    if let Some(Notice::CancelJob { call, .. }) = notice {
-        world.outside.claims.insert(call);
+    match notice {
+        Some(Notice::CancelJob {
+            call,
+            under_claim: true,
+            ..
+        }) => withdraw(world, call),
+        Some(Notice::CancelJob { .. }) | None => false,
     }
+}
+
+/// Claims a job so that no worker runs it; `false`: a worker may have.
+fn withdraw(world: &mut World, call: CallId) -> bool {
+    if world.outside.effects.contains_key(&call) && world.is(Mutant::CancelWithoutClaim) {
+        world.breaks(format!("{call} acted and is told as withdrawn"));
+    }
+    let withdrawn = world.outside.withdrawn.contains(&call)
+        || world.outside.claims.insert(call)
+        || world.is(Mutant::CancelWithoutClaim);
+    if withdrawn {
+        world.outside.withdrawn.insert(call);
+    }
+    withdrawn
 }
 
 fn model(world: &World, scope: &Scope, index: usize, effect: Effect, step: u32, next: &mut Next) {
@@ -176,6 +198,26 @@ fn tool(
 }
 
 fn check(world: &World, index: usize, call: CallId, attempt: u32, next: &mut Next) {
+    let remote = world.owners[index]
+        .as_ref()
+        .and_then(|owner| owner.decided.call(call))
+        .is_some_and(|call| call.triage.place == Place::Remote);
+    if remote {
+        add(next, world, format!("{call} is withdrawn"), |world| {
+            let answer = if withdraw(world, call) {
+                CheckAnswer::Withdrawn
+            } else {
+                CheckAnswer::Unknown
+            };
+            let answered = Input::CheckAnswered {
+                call,
+                attempt,
+                answer,
+            };
+            feed(world, index, &answered);
+        });
+        return;
+    }
     let done = world.outside.effects.contains_key(&call);
     add(next, world, format!("check of {call} answers"), |world| {
         let answer = if done {
