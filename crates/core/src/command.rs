@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::content::{BlobRef, CallOutput, Content};
 use crate::id::{AgentName, ApprovalId, CallId, CommandId, MessageId, Seq, SessionKey, TurnId};
 use crate::input::CallTriage;
+use crate::trace::Traceparent;
 
 /// A request with the id under which it is remembered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,9 +24,18 @@ impl Command {
     /// Hash of the body: the same id with another digest is a conflict.
     pub fn digest(&self) -> Digest {
         let mut body = self.body.clone();
-        if let CommandBody::DecideApproval { triage, .. } = &mut body {
+        match &mut body {
             // What the owner found out is not what the client asked.
-            *triage = None;
+            CommandBody::DecideApproval { triage, .. } => *triage = None,
+            // A client that repeats a message does so in another span.
+            CommandBody::Submit { options, .. } => options.traceparent = None,
+            CommandBody::Create { .. }
+            | CommandBody::Fork { .. }
+            | CommandBody::Withdraw { .. }
+            | CommandBody::Cancel { .. }
+            | CommandBody::Compact
+            | CommandBody::SettleCall { .. }
+            | CommandBody::Delete => {}
         }
         // A map of JSON has sorted keys, so equal bodies have equal bytes.
         let bytes = serde_json::to_vec(&body).unwrap_or_default();
@@ -257,6 +267,9 @@ pub struct MessageOptions {
     /// These tools are not offered in the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactive_tools: Option<Vec<String>>,
+    /// The trace that the turn belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<Traceparent>,
 }
 
 #[cfg(test)]

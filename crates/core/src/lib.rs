@@ -31,6 +31,7 @@ pub mod receipt;
 mod replay;
 pub mod session;
 mod texts;
+pub mod trace;
 pub mod transcript;
 pub mod wake;
 pub mod why;

@@ -8,6 +8,8 @@ use opentelemetry_otlp::{ExporterBuildError, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use thiserror::Error;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
@@ -42,17 +44,21 @@ impl Telemetry {
     pub fn start(options: &TelemetryOptions) -> Result<Self, TelemetryError> {
         // The exporter makes an HTTP client, with or without TLS.
         crate::tls::install();
-        let filter = EnvFilter::builder().parse(&options.log)?;
+        // Actors are how it is built, not what it does.
+        let lines_shown = EnvFilter::builder().parse(format!("ractor=warn,{}", options.log))?;
+        let spans_exported = EnvFilter::builder().parse("info,ractor=off")?;
         let traces = match &options.otlp_endpoint {
             Some(endpoint) => Some(exporter(endpoint, options)?),
             None => None,
         };
+        // What is logged and what is traced are two questions.
         let spans = traces.as_ref().map(|provider| {
-            tracing_opentelemetry::layer().with_tracer(provider.tracer("steadfast"))
+            tracing_opentelemetry::layer()
+                .with_tracer(provider.tracer("steadfast"))
+                .with_filter(spans_exported)
         });
         tracing_subscriber::registry()
-            .with(filter)
-            .with(lines(options.log_format))
+            .with(lines(options.log_format).with_filter(lines_shown))
             .with(spans)
             .try_init()?;
         Ok(Self { traces })
@@ -82,6 +88,13 @@ where
         LogFormat::Human => true,
         LogFormat::Json => false,
     };
+    // Names for exported spans say nothing that a line does not say.
+    let fields = format::debug_fn(|writer, field, value| match field.name() {
+        "message" => write!(writer, "{value:?}"),
+        name if name.starts_with("otel.") => Ok(()),
+        name => write!(writer, "{name}={value:?}"),
+    })
+    .delimited(" ");
     let layer = fmt::layer().with_writer(std::io::stderr);
     if human {
         let colours = terminal && std::env::var_os("NO_COLOR").is_none();
@@ -89,6 +102,7 @@ where
             .with_ansi(colours)
             .with_target(false)
             .compact()
+            .fmt_fields(fields)
             .boxed()
     } else {
         layer.json().flatten_event(true).boxed()

@@ -17,6 +17,7 @@ mod deltas;
 mod model_call;
 mod notice;
 mod slot;
+mod spans;
 mod task;
 mod tool_call;
 
@@ -39,6 +40,7 @@ use crate::feed::{Feed, Shown};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::triage::{self, Slot};
+use spans::Spans;
 use task::{Ended, Task};
 
 /// An effect that ended.
@@ -83,6 +85,7 @@ pub(crate) struct Dispatcher {
     /// Effects whose outcome changed nothing: not started again before.
     resting: BTreeMap<Effect, Instant>,
     wants_any: bool,
+    spans: Spans,
 }
 
 impl Dispatcher {
@@ -96,6 +99,7 @@ impl Dispatcher {
             slots: BTreeMap::new(),
             resting: BTreeMap::new(),
             wants_any: false,
+            spans: Spans::default(),
         }
     }
 
@@ -104,6 +108,7 @@ impl Dispatcher {
         let wanted = outstanding(journal.decided());
         self.wants_any = !wanted.is_empty();
         self.keep_only(&wanted);
+        self.spans.keep_only(journal.decided());
         self.hold_slots(Vec::new(), journal.decided());
         if starts == Starts::Nothing || !self.wants_any {
             return;
@@ -150,7 +155,8 @@ impl Dispatcher {
             effect,
             cancelled,
         };
-        let span = task.span();
+        let agent = task.agent().map(Arc::as_ref);
+        let span = self.spans.of(&task.session, agent, effect);
         let run = async move {
             let run = AssertUnwindSafe(run(task, slot)).catch_unwind();
             let ended = run.await.unwrap_or_else(|_| Ended::panicked(effect));

@@ -34,6 +34,7 @@ mod dispatch;
 mod load;
 mod pools;
 mod spill;
+mod trace;
 mod triage;
 
 mod open;

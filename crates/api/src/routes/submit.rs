@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 use steadfast_core::command::{CommandBody, MessageOptions, NewSession, WhenBusy};
 use steadfast_core::event::Verdict;
 use steadfast_core::id::{AgentName, MessageId, Seq, SessionKey, TurnId};
+use steadfast_core::trace::Traceparent;
 use steadfast_runtime::sessions::Admission;
 use utoipa::ToSchema;
 
@@ -102,6 +103,7 @@ pub(crate) enum ContentSchema {
     params(
         ("session" = String, Path, description = "Id of the session"),
         ("wait" = Option<String>, Query, description = "How long to wait for the end of the turn: `30s`, `500ms`, `2m`"),
+        ("traceparent" = Option<String>, Header, description = "W3C trace context: what the turn does stands in this trace, and its tools are given it"),
     ),
     request_body = SubmitBody,
     responses(
@@ -114,6 +116,7 @@ pub(crate) enum ContentSchema {
 pub(crate) async fn submit(
     State(api): State<Api>,
     target: Target<Wait>,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<SubmitBody>,
 ) -> Result<(StatusCode, Json<Receipt>), Problem> {
     let key = target.session()?;
@@ -123,7 +126,7 @@ pub(crate) async fn submit(
         None => target::new_command_id()?,
     };
     check_tools(&api, &key, &body).await?;
-    let command = body.into_command(&api)?;
+    let command = body.into_command(&api, traceparent(&headers))?;
     let receipt = match api.backend().admit(&key, id.clone(), command).await? {
         Admission::Decided {
             verdict: Verdict::Rejected { reason },
@@ -151,6 +154,11 @@ pub(crate) async fn submit(
         StatusCode::ACCEPTED
     };
     Ok((status, Json(receipt)))
+}
+
+/// The caller's trace. One that is not understood is none, as the W3C asks.
+fn traceparent(headers: &HeaderMap) -> Option<Traceparent> {
+    headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
 /// Refuses filters that name tools which the session's agent does not have.
@@ -188,7 +196,11 @@ async fn check_tools(api: &Api, key: &SessionKey, body: &SubmitBody) -> Result<(
 }
 
 impl SubmitBody {
-    fn into_command(self, api: &Api) -> Result<CommandBody, Problem> {
+    fn into_command(
+        self,
+        api: &Api,
+        traceparent: Option<Traceparent>,
+    ) -> Result<CommandBody, Problem> {
         check_metadata(&self.metadata)?;
         if let Some(agent) = &self.agent {
             check_agent(api, agent)?;
@@ -215,6 +227,7 @@ impl SubmitBody {
             metadata: self.metadata,
             active_tools: self.active_tools,
             inactive_tools: self.inactive_tools,
+            traceparent,
         };
         let new = self.agent.map(|agent| NewSession {
             agent,

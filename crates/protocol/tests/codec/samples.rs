@@ -9,6 +9,7 @@ mod turns;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use steadfast_core::command::MessageOptions;
 use steadfast_core::content::Finish;
 use steadfast_core::effect::Effect;
 use steadfast_core::event::{Event, Notice, TurnOutcome};
@@ -16,6 +17,7 @@ use steadfast_core::id::{
     AgentName, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
     TurnId,
 };
+use steadfast_core::trace::Traceparent;
 use steadfast_protocol::record::{Cause, Entry, Record, RecordHash};
 
 pub(crate) use messages::{frames, letters};
@@ -122,28 +124,37 @@ fn record(entries: Vec<Entry>) -> Record {
 
 /// Shapes that came after the golden file of their event was written, each in a file of its own.
 fn added() -> Vec<(&'static str, Event)> {
+    let finish_paused = Event::TurnEnded {
+        turn: turn(12),
+        outcome: TurnOutcome::Completed {
+            finish: Finish::Paused,
+        },
+    };
+    let notice_under_claim = Event::NoticePosted {
+        number: 5,
+        notice: Notice::CancelJob {
+            call: call(2),
+            attempt: 1,
+            tool: "refund".to_owned(),
+            under_claim: true,
+        },
+    };
+    let turn_traced = Event::TurnQueued {
+        message: command("msg_1"),
+        content: Vec::new(),
+        options: MessageOptions {
+            traceparent: Some(Traceparent {
+                trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c,
+                span: 0xb7ad_6b71_6920_3331,
+                flags: 1,
+            }),
+            ..MessageOptions::default()
+        },
+    };
     vec![
-        (
-            "finish_paused",
-            Event::TurnEnded {
-                turn: turn(12),
-                outcome: TurnOutcome::Completed {
-                    finish: Finish::Paused,
-                },
-            },
-        ),
-        (
-            "notice_under_claim",
-            Event::NoticePosted {
-                number: 5,
-                notice: Notice::CancelJob {
-                    call: call(2),
-                    attempt: 1,
-                    tool: "refund".to_owned(),
-                    under_claim: true,
-                },
-            },
-        ),
+        ("finish_paused", finish_paused),
+        ("notice_under_claim", notice_under_claim),
+        ("turn_traced", turn_traced),
     ]
 }
 

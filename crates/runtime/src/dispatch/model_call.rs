@@ -7,9 +7,11 @@ use steadfast_core::input::{FailureClass, Input, ModelFailure};
 use steadfast_harness::native::turn_request;
 use steadfast_harness::request::ModelRequest;
 use tokio::sync::mpsc;
+use tracing::Span;
 
 use super::blobs::SessionBlobs;
 use super::deltas::{self, DELTAS_MAX};
+use super::spans;
 use super::task::{Ended, Task};
 use crate::agent::Agent;
 use crate::feed::Shown;
@@ -26,6 +28,7 @@ pub(super) async fn run(task: Task) -> Ended {
                 session = %task.session.key, %effect, code = failure.code,
                 class = ?failure.class, "model call failed"
             );
+            spans::not_replied(&Span::current(), &failure);
             if let Some(shown) = Shown::by(&effect) {
                 task.feed.withdraw(shown);
             }
@@ -41,6 +44,7 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
     let blobs = SessionBlobs(Arc::clone(&task.host.stores.blobs));
     let request = turn_request(&task.session, &agent.turn_settings(turn), &blobs).await?;
     let mut reply = ask(task, agent, request, Shown::by(&task.effect)).await?;
+    spans::replied(&Span::current(), &reply);
     // The triage reads the arguments, so it comes before they are moved into blobs.
     let triaged = triage::reply(&task.host.pools, agent, turn, &reply);
     let spilled = task.spill().reply(&mut reply).await;

@@ -8,7 +8,6 @@ use steadfast_core::id::CallId;
 use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
 use steadfast_core::session::Session;
 use tokio_util::sync::CancellationToken;
-use tracing::Span;
 
 use crate::agent::Agent;
 use crate::feed::Feed;
@@ -30,32 +29,6 @@ impl Task {
     /// The session's agent, if it is configured here.
     pub(super) fn agent(&self) -> Option<&Arc<Agent>> {
         self.host.agent(&self.session.profile()?.agent)
-    }
-
-    /// Where its work is counted in traces.
-    pub(super) fn span(&self) -> Span {
-        let session = &self.session.key;
-        match self.effect {
-            Effect::ModelCall {
-                turn,
-                step,
-                attempt,
-                ..
-            } => {
-                tracing::info_span!("step", %session, %turn, step, attempt)
-            }
-            Effect::ToolCall { call, attempt } => {
-                let tool = self.call(call).map(|call| call.tool.as_str());
-                tracing::info_span!("call", %session, %call, attempt, tool)
-            }
-            Effect::Compaction { .. }
-            | Effect::SlotReservation { .. }
-            | Effect::Check { .. }
-            | Effect::Job { .. }
-            | Effect::Notice { .. } => {
-                tracing::debug_span!("effect", %session, effect = %self.effect)
-            }
-        }
     }
 
     pub(super) fn call(&self, id: CallId) -> Option<&Call> {

@@ -12,10 +12,12 @@ use steadfast_protocol::live::Delta;
 use steadfast_tools::catalog::Tool;
 use steadfast_tools::worker::{Job, PoolPlace, ToolIo, ToolWorker};
 use tokio::sync::mpsc;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
+use super::spans;
 use super::task::{Ended, Task};
 use crate::load::{self, ValueError};
+use crate::trace;
 use crate::triage::Slot;
 
 /// Preliminary results between a tool and the feed, at most; a tool drops what finds no room.
@@ -27,6 +29,7 @@ pub(super) async fn run(task: Task, call: CallId, attempt: u32, slot: Option<Slo
         Ok(None) => return Ended::silently(),
         Err(not_run) => not_run,
     };
+    spans::ran(&Span::current(), &outcome);
     let outcome = keep(&task, outcome).await;
     Ended::with(Input::CallFinished {
         call,
@@ -125,7 +128,9 @@ pub(super) async fn job(
         remaining_ms: u64::try_from(task.host.until(deadline).as_millis()).unwrap_or(u64::MAX),
         approval_reason: call.approval_reason.clone(),
         metadata: turn.map_or(Value::Null, |turn| turn.options.metadata.clone()),
-        traceparent: None,
+        traceparent: trace::context_of(&Span::current())
+            .or(turn.and_then(|turn| turn.options.traceparent))
+            .map(|context| context.to_string()),
     })
 }
 

@@ -17,12 +17,14 @@ use steadfast_protocol::mail::{self, Mail};
 use steadfast_store::error::WriteError;
 use steadfast_store::mailbox::{Lane, MailSeq, SendError};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::decided::Decided;
 use super::{Admission, AdmitError, Sessions};
 use crate::actor;
 use crate::doors::{Door, EnterError, Entered, Knock, Refusal};
 use crate::spill::{Patience, Spill, SpillError};
+use crate::trace;
 
 /// How often a command is given to another owner before it goes to the mailbox.
 const LOST_MAX: u32 = 3;
@@ -48,6 +50,15 @@ impl Sessions {
         if self.is_draining() {
             return Err(AdmitError::Draining);
         }
+        let span = trace::admission(key, &mut command.body);
+        self.admit_traced(key, command).instrument(span).await
+    }
+
+    async fn admit_traced(
+        &self,
+        key: &SessionKey,
+        mut command: Command,
+    ) -> Result<Admission, AdmitError> {
         self.spill(key, &mut command.body).await?;
         let patience = self.shared.host.options.admission_patience;
         match tokio::time::timeout(patience, self.admit_directly(key, &command)).await {

@@ -15,5 +15,6 @@ mod follow;
 mod lifetime;
 mod pools;
 mod tools;
+mod trace;
 mod turn;
 mod wake;

@@ -77,6 +77,7 @@ pub(crate) fn options() -> Vec<MessageOptions> {
         metadata: json!({"locale": "nb"}),
         active_tools: Some(vec!["get_weather".into()]),
         inactive_tools: Some(vec!["bash".into()]),
+        traceparent: None,
     });
     options
 }
