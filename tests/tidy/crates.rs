@@ -41,6 +41,9 @@ const ORDER: [(&str, &[&str]); 12] = [
     ),
 ];
 
+/// Packages below `tests/` that start something real for a crate's own tests, and use no crate.
+const NEIGHBOURS: [&str; 1] = ["nats-server"];
+
 /// Libraries that only one crate may use.
 const HOMES: [(&str, &str); 5] = [
     ("ractor", "crates/runtime"),
@@ -96,7 +99,8 @@ pub(crate) fn order_findings(manifests: &[Manifest]) -> Vec<String> {
         };
         for (table, dependency, _) in dependencies(manifest) {
             let Some(own) = own(dependency) else { continue };
-            let for_tests = table == "dev-dependencies" && before(own);
+            let may = before(own) || NEIGHBOURS.contains(&own);
+            let for_tests = table == "dev-dependencies" && may;
             if !allowed.contains(&own) && !for_tests {
                 findings.push(format!("{} uses {dependency}", manifest.folder));
             }

@@ -69,6 +69,14 @@ pub struct Persistent {
     pub keep: Box<dyn Any + Send>,
 }
 
+/// A case as a value.
+pub struct Case {
+    /// Its file and its name.
+    pub name: &'static str,
+    /// Runs it.
+    pub run: fn(Subject) -> BoxFuture<'static, Outcome>,
+}
+
 /// How a case ends.
 pub type Outcome = Result<(), Failure>;
 

@@ -39,6 +39,15 @@ struct Follower {
 }
 
 impl Follower {
+    /// Tells of a loss, unless it was told and nothing came since.
+    fn lose(&mut self) {
+        if !self.lost {
+            self.lost = true;
+            // A follower that is gone needs no news; one that is full was told before.
+            let _gone = self.queue.try_send(LiveSignal::Lost);
+        }
+    }
+
     /// Gives a frame, or a loss in the last place that is left, or nothing while frames are lost.
     fn offer(&mut self, frame: &Arc<LiveFrame>) {
         let space = self.queue.capacity();
@@ -65,6 +74,15 @@ impl State {
                 !followers.is_empty()
             });
             self.sweep_at = self.sessions.len().saturating_mul(2);
+        }
+    }
+}
+
+impl LocalLive {
+    /// Tells all present followers of a session that frames were lost before they came here.
+    pub fn lost(&self, session: &SessionKey) {
+        if let Some(followers) = lock(&self.state).sessions.get_mut(session) {
+            followers.iter_mut().for_each(Follower::lose);
         }
     }
 }

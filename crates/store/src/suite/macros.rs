@@ -14,7 +14,25 @@ macro_rules! conformance {
         $crate::conformance!(#[tokio::test] $subject);
     };
     ($(#[$test:meta])+ $subject:path) => {
-        $crate::suite_cases! { conformance { $(#[$test])+ } $subject;
+        $crate::suite_listing! { suite_cases conformance { $(#[$test])+ } $subject; }
+    };
+}
+
+/// Gives all cases of [`conformance!`](crate::conformance) as values, each a
+/// [`Case`](crate::suite::Case), for a store that is too dear to be made anew for each.
+#[macro_export]
+macro_rules! conformance_cases {
+    () => {
+        $crate::suite_listing! { suite_values conformance {} unused; }
+    };
+}
+
+/// The cases that every store passes, given to another macro.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_listing {
+    ($callback:ident $module:ident $tests:tt $subject:path;) => {
+        $crate::$callback! { $module $tests $subject;
             log {
                 an_empty_log_has_no_tail_and_no_records
                 records_are_read_in_the_order_of_their_appends
@@ -103,6 +121,20 @@ macro_rules! conformance {
                 a_question_that_meets_silence_ends
             }
         }
+    };
+}
+
+/// All cases as values.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_values {
+    ($module:ident $tests:tt $make:path; $($port:ident { $($case:ident)* })*) => {
+        vec![$($(
+            $crate::suite::Case {
+                name: concat!(stringify!($port), "::", stringify!($case)),
+                run: |subject| Box::pin($crate::suite::$port::$case(subject)),
+            },
+        )*)*]
     };
 }
 

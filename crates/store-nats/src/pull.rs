@@ -1,0 +1,297 @@
+//! Taking messages from durable consumers that all nodes share.
+//!
+//! One task for each consumer asks for one message at a time, and only while somebody waits here:
+//! a node that stopped asking takes nothing from the others. A message that nobody takes any more
+//! is given back at once.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::{self, AckKind};
+use async_nats::{HeaderMap, Message, Request, Subscriber};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde_json::json;
+use steadfast_store::error::{ReadError, WriteError};
+use tokio::sync::{Mutex, OnceCell, mpsc, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::fault::Fault;
+use crate::request::{API, Shared};
+use crate::task::Owned;
+
+/// A question to a consumer stands so long.
+const PULL_EXPIRES: Duration = Duration::from_secs(20);
+/// The consumer says so often that it is there; a question is put anew after two were missed.
+const PULL_HEARTBEAT: Duration = Duration::from_secs(5);
+/// How long a message waits for a caller before it is given back.
+const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
+/// Waits between questions that were refused.
+const REFUSED_DELAY_MIN: Duration = Duration::from_millis(50);
+const REFUSED_DELAY_MAX: Duration = Duration::from_secs(2);
+
+/// A durable consumer of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConsumerName {
+    pub(crate) stream: String,
+    pub(crate) consumer: String,
+}
+
+/// One delivery of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Pulled {
+    pub(crate) subject: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) payload: Bytes,
+    pub(crate) sequence: u64,
+    /// From 1.
+    pub(crate) deliveries: u64,
+    pub(crate) receipt: Receipt,
+    arrived: Instant,
+}
+
+/// Where the delivery of a message is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Receipt(String);
+
+/// Messages of some consumers, for whoever waits.
+#[derive(Debug)]
+pub(crate) struct Puller {
+    connection: Shared,
+    consumers: Vec<ConsumerName>,
+    /// A message older than this went to somebody else.
+    silence: Duration,
+    waiting: watch::Sender<usize>,
+    /// Made when the first caller waits.
+    running: OnceCell<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    messages: Mutex<mpsc::Receiver<Pulled>>,
+    _tasks: Vec<Owned>,
+}
+
+/// Counts a caller that waits.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|waiting| *waiting += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0
+            .send_modify(|waiting| *waiting = waiting.saturating_sub(1));
+    }
+}
+
+impl Puller {
+    pub(crate) fn new(connection: Shared, consumers: Vec<ConsumerName>, silence: Duration) -> Self {
+        Self {
+            connection,
+            consumers,
+            silence,
+            waiting: watch::Sender::new(0),
+            running: OnceCell::new(),
+        }
+    }
+
+    /// Waits for a message. Dropped before it answers, it takes nothing that does not come again.
+    pub(crate) async fn next(&self) -> Result<Pulled, ReadError> {
+        let _waiting = Waiting::begin(&self.waiting);
+        let running = self.running.get_or_init(|| async { self.start() }).await;
+        let mut messages = running.messages.lock().await;
+        loop {
+            let closed = || ReadError::Unavailable("the store is closed".to_owned());
+            let pulled = messages.recv().await.ok_or_else(closed)?;
+            if pulled.arrived.elapsed() < self.silence {
+                return Ok(pulled);
+            }
+        }
+    }
+
+    fn start(&self) -> Running {
+        // One place: what waits here waits in vain if its caller just left.
+        let (sender, messages) = mpsc::channel(1);
+        let tasks = self.consumers.iter().map(|consumer| {
+            let task = Task {
+                connection: Arc::clone(&self.connection),
+                consumer: consumer.clone(),
+                waiting: self.waiting.subscribe(),
+                sender: sender.clone(),
+            };
+            Owned::spawn(task.run())
+        });
+        Running {
+            _tasks: tasks.collect(),
+            messages: Mutex::new(messages),
+        }
+    }
+}
+
+struct Task {
+    connection: Shared,
+    consumer: ConsumerName,
+    waiting: watch::Receiver<usize>,
+    sender: mpsc::Sender<Pulled>,
+}
+
+/// How a question ended.
+enum Answer {
+    Message(Box<Pulled>),
+    /// Ask again.
+    Over,
+    Refused(String),
+}
+
+impl Task {
+    async fn run(mut self) {
+        let mut delay = REFUSED_DELAY_MIN;
+        let mut inbox: Option<(String, Subscriber)> = None;
+        while self.waiting.wait_for(|waiting| *waiting > 0).await.is_ok() {
+            let refused = match self.pull(&mut inbox).await {
+                Ok(Answer::Message(pulled)) => {
+                    self.hand_over(*pulled).await;
+                    None
+                }
+                Ok(Answer::Over) => None,
+                Ok(Answer::Refused(reason)) => Some(reason),
+                Err(fault) => Some(fault.to_string()),
+            };
+            match refused {
+                None => delay = REFUSED_DELAY_MIN,
+                Some(reason) => {
+                    let ConsumerName { stream, consumer } = &self.consumer;
+                    tracing::debug!(stream, consumer, reason, "the queue gives nothing now");
+                    sleep(delay).await;
+                    delay = (delay * 2).min(REFUSED_DELAY_MAX);
+                }
+            }
+        }
+    }
+
+    async fn pull(&self, inbox: &mut Option<(String, Subscriber)>) -> Result<Answer, Fault> {
+        self.connection.ready().await?;
+        let unavailable = |error: &dyn std::error::Error| Fault::Unavailable(error.to_string());
+        let (reply, answers) = match inbox {
+            Some((reply, answers)) => (reply, answers),
+            None => {
+                let reply = self.connection.client.new_inbox();
+                let answers = self.connection.client.subscribe(reply.clone()).await;
+                let answers = answers.map_err(|error| unavailable(&error))?;
+                let (reply, answers) = inbox.insert((reply, answers));
+                (reply, answers)
+            }
+        };
+        let question = json!({
+            "batch": 1,
+            "expires": nanoseconds(PULL_EXPIRES),
+            "idle_heartbeat": nanoseconds(PULL_HEARTBEAT),
+        });
+        let ConsumerName { stream, consumer } = &self.consumer;
+        let subject = format!("{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}");
+        let mut link = self.connection.link();
+        self.connection
+            .client
+            .publish_with_reply(subject, reply.clone(), question.to_string().into())
+            .await
+            .map_err(|error| unavailable(&error))?;
+        loop {
+            let message = tokio::select! {
+                message = timeout(PULL_HEARTBEAT * 2, answers.next()) => message,
+                // The question may be lost with the connection it was put on.
+                changed = link.changed() => {
+                    changed.map_err(|error| unavailable(&error))?;
+                    return Ok(Answer::Over);
+                }
+            };
+            let Ok(message) = message else {
+                return Ok(Answer::Refused("nothing heard".to_owned()));
+            };
+            let Some(message) = message else {
+                *inbox = None;
+                return Ok(Answer::Refused("the subscription ended".to_owned()));
+            };
+            match message.status.map(|status| status.as_u16()) {
+                None => return Ok(self.pulled(message).map_or(Answer::Over, Answer::Message)),
+                Some(100) => {}
+                Some(404 | 408) => return Ok(Answer::Over),
+                Some(status) => {
+                    let text = message.description.unwrap_or_default();
+                    return Ok(Answer::Refused(format!("{text} ({status})")));
+                }
+            }
+        }
+    }
+
+    fn pulled(&self, message: Message) -> Option<Box<Pulled>> {
+        let receipt = Receipt(message.reply.as_ref()?.to_string());
+        let message = jetstream::Message {
+            message,
+            context: self.connection.context.clone(),
+        };
+        let info = message.info().ok()?;
+        let (sequence, delivered) = (info.stream_sequence, info.delivered);
+        let (message, _) = message.split();
+        Some(Box::new(Pulled {
+            subject: message.subject.to_string(),
+            headers: message.headers.unwrap_or_default(),
+            payload: message.payload,
+            sequence,
+            deliveries: u64::try_from(delivered).unwrap_or(1).max(1),
+            receipt,
+            arrived: Instant::now(),
+        }))
+    }
+
+    /// Gives the message to a caller, or back.
+    async fn hand_over(&mut self, pulled: Pulled) {
+        let wanted = async {
+            self.waiting.wait_for(|waiting| *waiting > 0).await.ok()?;
+            self.sender.reserve().await.ok()
+        };
+        match timeout(HAND_OVER_PATIENCE, wanted).await {
+            Ok(Some(place)) => place.send(pulled),
+            Ok(None) | Err(_) => {
+                let back = AckKind::Nak(None);
+                // Lost, the message comes again after its silence.
+                if let Err(error) = self.connection.tell(&pulled.receipt, back).await {
+                    tracing::debug!(%error, "a message was not given back");
+                }
+            }
+        }
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl crate::connect::Connection {
+    /// Answers a delivery, without waiting for the broker.
+    pub(crate) async fn tell(&self, receipt: &Receipt, kind: AckKind) -> Result<(), WriteError> {
+        self.ready().await?;
+        let told = self.client.publish(receipt.0.clone(), kind.into());
+        timeout(self.request_timeout, told)
+            .await
+            .map_err(|_| WriteError::Unknown("the connection is congested".to_owned()))?
+            .map_err(|error| WriteError::Unknown(error.to_string()))
+    }
+
+    /// Answers a delivery, and waits until the broker has taken it.
+    pub(crate) async fn tell_surely(
+        &self,
+        receipt: &Receipt,
+        kind: AckKind,
+    ) -> Result<(), WriteError> {
+        let request = Request::new().payload(kind.into());
+        match self.ask(&receipt.0, request).await {
+            Ok(_) => Ok(()),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}

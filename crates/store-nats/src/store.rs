@@ -1,0 +1,119 @@
+//! The store, open.
+
+use std::sync::Arc;
+
+use steadfast_store::{Guarantee, Stores};
+use thiserror::Error;
+
+use crate::active::NatsActiveIndex;
+use crate::blobs::NatsBlobs;
+use crate::connect::Connection;
+use crate::directory::NatsDirectory;
+use crate::live::NatsLive;
+use crate::log::NatsLog;
+use crate::mailbox::NatsMailbox;
+use crate::membership::NatsMembership;
+use crate::node_door::NatsNodeDoors;
+use crate::options::Options;
+use crate::preflight::{self, PreflightError};
+use crate::setup::{self, SetupError};
+use crate::snapshots::NatsSnapshots;
+use crate::subject::Names;
+use crate::timers::NatsTimers;
+
+/// Why a store was not opened.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// No server can be reached, or none lets this node in.
+    #[error("the broker at {servers} cannot be reached: {reason}")]
+    Connect {
+        /// The configured addresses.
+        servers: String,
+        /// Why.
+        reason: String,
+    },
+    /// An option makes no sense.
+    #[error("{0}")]
+    Option(String),
+    /// The streams cannot be used.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The streams promise less than is required.
+    #[error(transparent)]
+    Preflight(#[from] PreflightError),
+}
+
+/// A store on a broker, open. Its connection ends when this and all its ports are dropped.
+pub struct NatsStore {
+    stores: Stores,
+    guarantee: Guarantee,
+}
+
+impl NatsStore {
+    /// Connects, makes what is missing, and checks all.
+    pub async fn open(options: &Options) -> Result<Self, OpenError> {
+        check(options)?;
+        // The only error is that one is installed already, which is as good.
+        let _installed = rustls::crypto::ring::default_provider().install_default();
+        let connection = Connection::open(options).await;
+        let connection = connection.map_err(|reason| OpenError::Connect {
+            servers: options.servers.join(", "),
+            reason,
+        })?;
+        let names = Names::new(&options.prefix, options.partitions);
+        let found = setup::set_up(&connection, &names, options).await?;
+        let payload_bytes_max = connection.client.max_payload();
+        let guarantee = preflight::check(options, &found, payload_bytes_max).await?;
+        let stores = stores(Arc::new(connection), Arc::new(names), options);
+        Ok(Self { stores, guarantee })
+    }
+
+    /// Its ports.
+    pub fn stores(&self) -> Stores {
+        self.stores.clone()
+    }
+
+    /// What its acknowledgements mean.
+    pub fn guarantee(&self) -> Guarantee {
+        self.guarantee
+    }
+}
+
+fn stores(connection: Arc<Connection>, names: Arc<Names>, options: &Options) -> Stores {
+    let connection = || Arc::clone(&connection);
+    let names = || Arc::clone(&names);
+    Stores {
+        log: Arc::new(NatsLog::new(connection(), names())),
+        mailbox: Arc::new(NatsMailbox::new(
+            connection(),
+            names(),
+            options.delivery_silence,
+        )),
+        timers: Arc::new(NatsTimers::new(
+            connection(),
+            names(),
+            options.timer_silence,
+        )),
+        active: Arc::new(NatsActiveIndex::new(connection(), names())),
+        directory: Arc::new(NatsDirectory::new(connection(), names())),
+        blobs: Arc::new(NatsBlobs::new(connection(), names())),
+        snapshots: Arc::new(NatsSnapshots::new(connection(), names())),
+        live: Arc::new(NatsLive::new(connection(), names())),
+        membership: Arc::new(NatsMembership::new(connection(), names())),
+        node_doors: Arc::new(NatsNodeDoors::new(connection(), names())),
+        tool_queue: None,
+    }
+}
+
+fn check(options: &Options) -> Result<(), OpenError> {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    if options.prefix.is_empty() || !options.prefix.bytes().all(plain) {
+        let reason = "store.nats.prefix: expected one word of [a-z0-9_]";
+        return Err(OpenError::Option(reason.to_owned()));
+    }
+    if options.partitions == 0 || options.partitions > 1_024 {
+        let reason = "store.nats.partitions: expected 1 to 1024";
+        return Err(OpenError::Option(reason.to_owned()));
+    }
+    Ok(())
+}
