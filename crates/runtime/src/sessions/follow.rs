@@ -227,7 +227,16 @@ impl Follow {
         let Some((given, n)) = self.given.filter(|(given, _)| given.epoch < epoch) else {
             return;
         };
-        self.given = Some((Shown { epoch, ..given }, 0));
+        // From here on nothing of a lower epoch is given, and all of this one.
+        let attempt = 0;
+        self.given = Some((
+            Shown {
+                epoch,
+                attempt,
+                ..given
+            },
+            0,
+        ));
         let open = self.step.filter(|step| !step.replied);
         if open.is_some_and(|step| (step.turn, step.number) == (given.turn, given.step)) {
             let frame = LiveFrame {
@@ -356,6 +365,8 @@ impl Follow {
         if (step.turn, step.number) != (shown.turn, shown.step) || (step.replied && !of_calls) {
             return;
         }
+        // The new owner may be heard before its take-over is read.
+        self.withdraw_below(shown.epoch);
         if let Some((given, next)) = self.given {
             let same_step =
                 (given.epoch, given.turn, given.step) == (shown.epoch, shown.turn, shown.step);

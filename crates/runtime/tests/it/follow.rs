@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::world::{Node, World, agents, caught_up, key, script, word};
 
-fn slow_text() -> String {
+pub(crate) fn slow_text() -> String {
     script(json!([
         { "text": "abcdefghij", "chunks": 10, "delay": 1.0, "tool": "look", "input": {} },
         { "text": "done" }
@@ -29,7 +29,7 @@ fn slow_text() -> String {
 }
 
 /// One line for all that a follower is given until the turn ends.
-async fn told(node: &Node, session: &str, after: Seq) -> String {
+pub(crate) async fn told(node: &Node, session: &str, after: Seq) -> String {
     let mut follower = node.sessions.follow(&key(session), after, true);
     let mut lines = Vec::new();
     loop {

@@ -9,6 +9,7 @@
 mod world;
 
 mod admission;
+mod cluster;
 mod crash;
 mod fence;
 mod follow;

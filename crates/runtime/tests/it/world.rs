@@ -27,6 +27,7 @@ use steadfast_runtime::sessions::{Admission, Followed, Sessions};
 use steadfast_runtime::{Options, Runtime, RuntimeHandle};
 use steadfast_store::clock::TokioClock;
 use steadfast_store::error::{ReadError, WriteError};
+use steadfast_store::local::LocalMembership;
 use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
 use steadfast_store::{Stores, memory};
 use steadfast_tools::catalog::{Catalog, CatalogBuilder};
@@ -256,16 +257,29 @@ impl World {
         }
     }
 
+    /// A world whose store several nodes share.
+    pub(crate) fn shared() -> Self {
+        let mut world = Self::new();
+        world.stores.membership = Arc::new(LocalMembership::shared());
+        world
+    }
+
     /// A new process on the same stores.
     pub(crate) async fn start(&self) -> Node {
+        self.start_on(self.options.clone(), self.stores.clone())
+            .await
+    }
+
+    /// A new process that reaches the same stores in a way of its own.
+    pub(crate) async fn start_on(&self, options: Options, stores: Stores) -> Node {
         let name = {
             let mut nodes = self.nodes.lock().unwrap();
             *nodes += 1;
             format!("n{nodes}")
         };
         let (sessions, handle) = Runtime::start(
-            self.options.clone(),
-            self.stores.clone(),
+            options,
+            stores,
             Arc::clone(&self.agents),
             Arc::new(self.clock),
             NodeId::new(name).unwrap(),
