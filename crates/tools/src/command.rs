@@ -9,7 +9,8 @@
 //! | is killed by a signal, by us at cancel or deadline, or writes far beyond its bound | unknown |
 //!
 //! It finds `STEADFAST_KEY`, `_SESSION`, `_TURN`, `_ATTEMPT` and `_EPOCH` in its environment, beside
-//! `PATH`, `TRACEPARENT` and the variables named for it, and nothing else of ours. A check starts the
+//! `PATH`, `TRACEPARENT`, after an approval with a reason `STEADFAST_APPROVAL_REASON`, and the
+//! variables named for it, and nothing else of ours. A check starts the
 //! same command with `STEADFAST_CHECK=1`; it must do nothing and write
 //! `{ "state": "done" | "not_done" | "unknown", "result"? }`.
 //!
@@ -71,6 +72,10 @@ impl CommandTool {
             .envs(more_env.iter().copied());
         if let Some(traceparent) = &job.traceparent {
             command.env("TRACEPARENT", traceparent);
+        }
+        if let Some(reason) = &job.approval_reason {
+            // A variable ends at a NUL.
+            command.env("STEADFAST_APPROVAL_REASON", reason.replace('\0', ""));
         }
         run(Run {
             command,

@@ -5,6 +5,7 @@
 //!    Idempotency-Key: <tenant>/<session>/<call>  no connection: did nothing, may be tried again
 //!    Steadfast-Session, -Turn, -Attempt, -Epoch  all else: nobody knows whether it happened
 //!    traceparent
+//!    Steadfast-Approval-Reason, a JSON string in ASCII, if a person gave one with the approval
 //!  POST <url>/check   the same               --> { "state": "done" | "not_done" | "unknown", "result"? }
 //! ```
 //!
@@ -163,6 +164,13 @@ fn call_headers(job: &Job) -> HeaderMap {
         ("steadfast-attempt", job.attempt.to_string()),
         ("steadfast-epoch", job.epoch.to_string()),
         ("traceparent", job.traceparent.clone().unwrap_or_default()),
+        (
+            "steadfast-approval-reason",
+            job.approval_reason
+                .as_deref()
+                .map(ascii_json)
+                .unwrap_or_default(),
+        ),
     ];
     for (name, value) in values {
         // Ids and numbers always make a header; a trace context from outside may not.
@@ -173,6 +181,21 @@ fn call_headers(job: &Job) -> HeaderMap {
         }
     }
     headers
+}
+
+/// A text as a JSON string of ASCII: a header has no other way to say any text.
+fn ascii_json(text: &str) -> String {
+    let mut ascii = String::new();
+    for character in serde_json::Value::from(text).to_string().chars() {
+        if character.is_ascii_graphic() || character == ' ' {
+            ascii.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                ascii.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    ascii
 }
 
 fn not_sent(error: &dyn std::error::Error) -> ExchangeError {

@@ -108,7 +108,9 @@ async fn a_command_sees_its_call_and_no_environment_but_what_is_named() {
     let mut options = bash("env");
     options.env = BTreeMap::from([("TOKEN".to_owned(), "secret".to_owned())]);
     options.env_passed = vec!["HOME".to_owned(), "NOT_SET_ANYWHERE".to_owned()];
-    let CallOutcome::Done(output) = tool(options).run(job(json!({})), io()).await else {
+    let mut job = job(json!({}));
+    job.approval_reason = Some("käufer".to_owned());
+    let CallOutcome::Done(output) = tool(options).run(job, io()).await else {
         panic!("no result");
     };
     let Stored::Inline(ToolOutput::Text { text }) = output.output else {
@@ -124,6 +126,7 @@ async fn a_command_sees_its_call_and_no_environment_but_what_is_named() {
         ("STEADFAST_TURN", "12"),
         ("STEADFAST_ATTEMPT", "2"),
         ("STEADFAST_EPOCH", "4"),
+        ("STEADFAST_APPROVAL_REASON", "käufer"),
         (
             "TRACEPARENT",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

@@ -57,10 +57,9 @@ async fn a_request_carries_the_input_and_names_its_call() {
     let server = Server::answering("200 OK", b"").await;
     let mut options = HttpOptions::new(&server.url);
     options.headers = BTreeMap::from([("Authorization".to_owned(), "Bearer secret".to_owned())]);
-    HttpTool::new(options)
-        .unwrap()
-        .run(job(json!({ "id": 7 })), io())
-        .await;
+    let mut job = job(json!({ "id": 7 }));
+    job.approval_reason = Some("a \"good\" k\u{e4}ufer\n\u{1f44d}".to_owned());
+    HttpTool::new(options).unwrap().run(job, io()).await;
     let requests = server.requests();
     let [request] = requests.as_slice() else {
         panic!("{requests:?}");
@@ -79,6 +78,10 @@ async fn a_request_carries_the_input_and_names_its_call() {
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         ),
         ("authorization", "Bearer secret"),
+        (
+            "steadfast-approval-reason",
+            r#""a \"good\" k\u00e4ufer\n\ud83d\udc4d""#,
+        ),
     ];
     for (name, value) in expected {
         assert_eq!(request.header(name), Some(value), "{name}");
