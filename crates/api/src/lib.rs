@@ -15,6 +15,7 @@
 mod app;
 mod auth;
 mod backend;
+mod chat;
 mod error;
 mod guard;
 mod input;

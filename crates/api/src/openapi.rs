@@ -25,6 +25,7 @@ use crate::routes as r;
         (name = "sessions", description = "Sessions and their logs"),
         (name = "messages", description = "Messages, where they stand, and what follows"),
         (name = "turns", description = "Cancelling, approving, giving results"),
+        (name = "chat", description = "The routes of `useChat` of the AI SDK"),
         (name = "agents", description = "What is configured"),
         (name = "node", description = "The node itself"),
     ),
@@ -66,6 +67,9 @@ pub(crate) fn router() -> OpenApiRouter<Api> {
         .routes(routes!(r::approvals::decide))
         .routes(routes!(r::calls::result))
         .routes(routes!(r::events::events))
+        .routes(routes!(r::chat::post))
+        .routes(routes!(r::chat_resume::get))
+        .routes(routes!(r::chat_stop::post))
         .routes(routes!(r::log::log))
         .routes(routes!(r::why::why))
         .routes(routes!(r::blobs::get))

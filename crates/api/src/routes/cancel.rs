@@ -7,6 +7,7 @@ use serde::Deserialize;
 use steadfast_core::command::CommandBody;
 use steadfast_core::event::{Rejection, Verdict};
 use steadfast_core::id::{CommandId, Seq, SessionKey, TurnId};
+use steadfast_core::session::Session;
 use utoipa::ToSchema;
 
 use super::command::{self, CommandAnswer, CommandState};
@@ -77,8 +78,13 @@ async fn meant(api: &Api, key: &SessionKey, id: &CommandId) -> Result<Meant, Pro
             seq: Some(session.seq.0),
         }));
     }
+    let turn = meant_turn(&session).ok_or(Rejection::TurnNotRunning)?;
+    Ok(Meant::Turn(turn))
+}
+
+/// The turn that a cancel without one means.
+pub(super) fn meant_turn(session: &Session) -> Option<TurnId> {
     let running = session.turn.as_ref().map(|turn| turn.id);
     let newest = session.queue.iter().map(|queued| queued.turn).max();
-    let turn = running.or(newest).ok_or(Rejection::TurnNotRunning)?;
-    Ok(Meant::Turn(turn))
+    running.or(newest)
 }

@@ -1,0 +1,364 @@
+//! From what a client posts to commands, and to the turn whose stream answers it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use steadfast_core::call::CallState;
+use steadfast_core::command::{CommandBody, MessageOptions, NewSession, Settler, WhenBusy};
+use steadfast_core::content::Content;
+use steadfast_core::event::{Rejection, TurnOutcome, Verdict};
+use steadfast_core::id::{AgentName, CommandId, MessageId, Seq, SessionKey, TurnId};
+use steadfast_core::receipt::Progress;
+use steadfast_core::session::{Existence, Session};
+use steadfast_core::transcript::{Item, ItemBody};
+use steadfast_runtime::sessions::Admission;
+
+use super::fold::Turn;
+use super::posted::{Ballot, Posted, PostedMessage, Vote};
+use super::{content, wire_id};
+use crate::app::Api;
+use crate::backend::session_not_found;
+use crate::error::{ErrorCode, Problem};
+use crate::routes::session::check_metadata;
+
+/// What a stream tells.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(crate) turn: Turn,
+    /// The events after this one hold the turn.
+    pub(crate) after: Seq,
+    /// The client has so many steps of it already.
+    pub(crate) has_steps: u32,
+}
+
+/// A chat: a session of one agent.
+pub(crate) struct Chat<'a> {
+    pub(crate) api: &'a Api,
+    pub(crate) key: &'a SessionKey,
+    pub(crate) agent: &'a AgentName,
+}
+
+impl Chat<'_> {
+    /// The session, if it exists; one of another agent is not found here.
+    pub(crate) async fn session(&self) -> Result<Option<Arc<Session>>, Problem> {
+        let session = self.api.backend().load_any(self.key).await?;
+        match &session.existence {
+            Existence::Absent => Ok(None),
+            Existence::Open(profile) if profile.agent != *self.agent => Err(session_not_found()),
+            Existence::Open(_) | Existence::Deleting(_) => Ok(Some(session)),
+        }
+    }
+
+    /// Does what is asked.
+    pub(crate) async fn act(&self, posted: Posted) -> Result<Following, Problem> {
+        match posted {
+            Posted::Message(message) => self.message(message).await,
+            Posted::Again(message) => self.again(message).await,
+            Posted::Votes(votes) => self.votes(votes).await,
+        }
+    }
+
+    async fn message(&self, message: PostedMessage) -> Result<Following, Problem> {
+        let id = command_id(&message.id)?;
+        let content = content::of_parts(&message.parts, "parts")?;
+        check_metadata(&message.metadata)?;
+        if message.edited {
+            let session = self.session().await?;
+            let known = session.filter(|session| session.receipts.get(&id).is_some());
+            if let Some(session) = known {
+                if let Some(turn) = answered(&session, &id, &content) {
+                    return Ok(whole(turn));
+                }
+                let options = MessageOptions {
+                    replaces: Some(current(&session, &id).unwrap_or_else(|| id.clone())),
+                    metadata: message.metadata,
+                    ..MessageOptions::default()
+                };
+                return self.replace("edit", &session, &id, content, options).await;
+            }
+        }
+        let options = MessageOptions {
+            when_busy: WhenBusy::Queue,
+            metadata: message.metadata,
+            ..MessageOptions::default()
+        };
+        self.submit(id, content, options).await
+    }
+
+    /// Answers a message of the log again, as the log has it.
+    async fn again(&self, message: PostedMessage) -> Result<Following, Problem> {
+        let id = command_id(&message.id)?;
+        let session = self.session().await?.ok_or_else(session_not_found)?;
+        let (replaces, content) = self.found(&session, &id, &message).await?;
+        let options = MessageOptions {
+            replaces: Some(replaces),
+            metadata: message.metadata,
+            ..MessageOptions::default()
+        };
+        self.replace("again", &session, &id, content, options).await
+    }
+
+    /// The message in the log that a client knows under this id, with its content.
+    async fn found(
+        &self,
+        session: &Session,
+        id: &MessageId,
+        message: &PostedMessage,
+    ) -> Result<(MessageId, Content), Problem> {
+        let receipt = session.receipts.get(id).ok_or(Rejection::MessageNotFound)?;
+        if receipt.progress == Some(Progress::Queued) {
+            let queued = session.queue.iter().find(|queued| queued.message == *id);
+            let queued = queued.ok_or(Rejection::MessageNotFound)?;
+            return Ok((id.clone(), (*queued.content).clone()));
+        }
+        let shown = receipt.shown.ok_or(Rejection::MessageNotFound)?;
+        let (replaced, stored) = user_item(session, shown).ok_or(Rejection::MessageNotFound)?;
+        if replaced == id {
+            return Ok((id.clone(), stored.clone()));
+        }
+        // It was replaced before; what stands there now must be what this client sees.
+        let posted = content::of_parts(&message.parts, "parts")?;
+        if posted == *stored {
+            Ok((replaced.clone(), posted))
+        } else {
+            let detail = "the message was changed elsewhere; read the conversation again";
+            Err(Problem::new(ErrorCode::MessageNotFound, detail))
+        }
+    }
+
+    /// Sends a message in place of an earlier one. The same request again, while the turn that it
+    /// made is open, goes on with that turn; later it is a new wish.
+    async fn replace(
+        &self,
+        wish: &str,
+        session: &Session,
+        id: &MessageId,
+        content: Content,
+        options: MessageOptions,
+    ) -> Result<Following, Problem> {
+        let said = serde_json::to_string(&content).unwrap_or_default();
+        let same = hashed(wish, &[id.as_str(), &said])?;
+        let newest = newest_turn(session);
+        if let Some((turn, message)) = &newest
+            && message.as_str().starts_with(same.as_str())
+            && is_open(session, *turn)
+        {
+            return Ok(whole(*turn));
+        }
+        let base = newest.map_or(0, |(turn, _)| turn.0.0);
+        let id = command_id(&format!("{same}-{base}"))?;
+        self.submit(id, content, options).await
+    }
+
+    async fn submit(
+        &self,
+        id: CommandId,
+        content: Content,
+        options: MessageOptions,
+    ) -> Result<Following, Problem> {
+        let before = self.api.backend().load_any(self.key).await?.seq;
+        let new = Some(NewSession {
+            agent: self.agent.clone(),
+            metadata: Value::Null,
+            tags: Vec::new(),
+        });
+        let body = CommandBody::Submit {
+            content,
+            options,
+            new,
+        };
+        match self.api.backend().admit(self.key, id.clone(), body).await? {
+            Admission::Decided {
+                verdict: Verdict::Accepted { turn },
+                ..
+            } => Ok(whole(turn)),
+            Admission::Decided {
+                verdict: Verdict::Rejected { reason },
+                ..
+            } => Err(reason.into()),
+            Admission::Decided {
+                verdict: Verdict::Done,
+                ..
+            } => Err(Rejection::CommandConflict.into()),
+            Admission::Accepted => Ok(Following {
+                turn: Turn::Of(id),
+                after: before,
+                has_steps: 0,
+            }),
+        }
+    }
+
+    /// Counts the votes that are about calls which wait for them, and tells what came of all calls
+    /// of that step. The first answer to a call counts, whoever gave it.
+    async fn votes(&self, votes: Vec<Vote>) -> Result<Following, Problem> {
+        let session = self.session().await?.ok_or_else(session_not_found)?;
+        let newest = newest_turn(&session).map(|(turn, _)| turn);
+        let of_newest = votes
+            .into_iter()
+            .filter(|vote| Some(vote.call.turn) == newest);
+        let of_newest: Vec<Vote> = of_newest.collect();
+        let step = of_newest.iter().map(|vote| vote.call.step).max();
+        let (Some(turn), Some(step)) = (newest, step) else {
+            let detail = "the newest message holds no call of the newest turn; \
+                          read the conversation again";
+            return Err(Problem::new(ErrorCode::CallNotFound, detail));
+        };
+        for vote in of_newest {
+            let Some((id, body)) = counted(&session, vote)? else {
+                continue;
+            };
+            match self.api.backend().admit(self.key, id, body).await? {
+                Admission::Decided {
+                    verdict: Verdict::Rejected { reason },
+                    ..
+                } if !is_late(reason) => return Err(reason.into()),
+                Admission::Decided { .. } | Admission::Accepted => {}
+            }
+        }
+        Ok(Following {
+            has_steps: step,
+            ..whole(turn)
+        })
+    }
+}
+
+/// Somebody answered before.
+fn is_late(reason: Rejection) -> bool {
+    matches!(
+        reason,
+        Rejection::ApprovalDecided
+            | Rejection::ApprovalNotFound
+            | Rejection::CallNotWaiting
+            | Rejection::CallNotFound
+    )
+}
+
+/// The command of a vote, if its call waits for one of that kind.
+fn counted(session: &Session, vote: Vote) -> Result<Option<(CommandId, CommandBody)>, Problem> {
+    let turn = session.turn.as_ref();
+    let turn = turn.filter(|turn| turn.id == vote.call.turn && turn.step == vote.call.step);
+    let call = turn.and_then(|turn| {
+        let mut calls = turn.calls.iter();
+        calls.find(|call| call.id.index == vote.call.index)
+    });
+    let Some(call) = call else {
+        return Ok(None);
+    };
+    let (word, body) = match (&call.state, vote.ballot) {
+        (
+            CallState::AwaitingApproval { approval, .. },
+            Ballot::Approval {
+                id,
+                approved,
+                reason,
+            },
+        ) if id == approval.to_string() => {
+            let body = CommandBody::DecideApproval {
+                approval: *approval,
+                approved,
+                reason,
+                triage: None,
+            };
+            ("approval", body)
+        }
+        (CallState::AwaitingClient, Ballot::Output(output)) => {
+            let body = CommandBody::SettleCall {
+                call: call.id,
+                output: output.into(),
+                by: Settler::Client,
+            };
+            ("result", body)
+        }
+        _ => return Ok(None),
+    };
+    let said = serde_json::to_string(&body).unwrap_or_default();
+    let id = hashed(word, &[&call.id.to_string(), &said])?;
+    Ok(Some((id, body)))
+}
+
+/// The turn that a client which comes back is told; `None`: there is nothing to tell.
+pub(crate) fn resumed(session: &Session) -> Option<Following> {
+    let (turn, _) = newest_turn(session)?;
+    if is_open(session, turn) {
+        return Some(whole(turn));
+    }
+    let last = session.last_turn.as_ref().filter(|last| last.id == turn)?;
+    match last.outcome {
+        // Who was cut off at the end gets the end; who has it already gets the same again.
+        TurnOutcome::Completed { .. } | TurnOutcome::Failed { .. } => Some(whole(turn)),
+        TurnOutcome::Cancelled | TurnOutcome::Superseded | TurnOutcome::Rejected => None,
+    }
+}
+
+fn whole(turn: TurnId) -> Following {
+    Following {
+        turn: Turn::Known(turn),
+        after: Seq(turn.0.0.saturating_sub(1)),
+        has_steps: 0,
+    }
+}
+
+/// The turn of the newest message that makes one of its own.
+fn newest_turn(session: &Session) -> Option<(TurnId, MessageId)> {
+    let own = |queued: &&steadfast_core::session::QueuedMessage| {
+        queued.options.when_busy != WhenBusy::Steer
+    };
+    let queued = session.queue.iter().filter(own);
+    let queued = queued.map(|queued| (queued.turn, queued.message.clone()));
+    let running = session.turn.iter();
+    let running = running.map(|turn| (turn.id, turn.message.clone()));
+    let last = session.last_turn.iter();
+    let last = last.map(|turn| (turn.id, turn.message.clone()));
+    queued.max().or(running.max()).or(last.max())
+}
+
+fn is_open(session: &Session, turn: TurnId) -> bool {
+    session.turn.as_ref().is_some_and(|open| open.id == turn)
+        || session.queue.iter().any(|queued| queued.turn == turn)
+}
+
+/// The user's message that stands where this one stood.
+fn user_item(session: &Session, shown: Seq) -> Option<(&MessageId, &Content)> {
+    let mut items = session.transcript.items.iter();
+    items.find_map(|item: &Arc<Item>| match &item.body {
+        ItemBody::User {
+            message, content, ..
+        } if item.seq >= shown => Some((message, &**content)),
+        _ => None,
+    })
+}
+
+/// The newest turn, if it answers this very message, or has: then it is a repetition, no edit.
+fn answered(session: &Session, id: &MessageId, content: &Content) -> Option<TurnId> {
+    let (turn, newest) = newest_turn(session)?;
+    let standing = current(session, id).unwrap_or_else(|| id.clone());
+    let mut queued = session.queue.iter();
+    let said = match queued.find(|queued| queued.message == *id) {
+        Some(queued) => &*queued.content,
+        None => user_item(session, session.receipts.get(id)?.shown?)?.1,
+    };
+    let last = session.last_turn.as_ref();
+    let completed = last.is_some_and(|last| {
+        last.id == turn && matches!(last.outcome, TurnOutcome::Completed { .. })
+    });
+    let same = newest == standing && said == content;
+    (same && (completed || is_open(session, turn))).then_some(turn)
+}
+
+/// The message that stands where this one stood, if it was replaced.
+fn current(session: &Session, id: &MessageId) -> Option<MessageId> {
+    let shown = session.receipts.get(id)?.shown?;
+    user_item(session, shown).map(|(message, _)| message.clone())
+}
+
+fn command_id(message: &str) -> Result<CommandId, Problem> {
+    wire_id::command(message).ok_or_else(no_id)
+}
+
+fn hashed(kind: &str, words: &[&str]) -> Result<CommandId, Problem> {
+    wire_id::hashed(kind, words).map_err(|_| no_id())
+}
+
+fn no_id() -> Problem {
+    Problem::new(ErrorCode::Internal, "no id could be made")
+}

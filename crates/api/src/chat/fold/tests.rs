@@ -1,0 +1,503 @@
+use std::fmt::Write;
+
+use serde_json::json;
+use steadfast_core::command::MessageOptions;
+use steadfast_core::content::{CallInput, CallOutput, ContentPart, ReplyPart, Stored, ToolOutput};
+use steadfast_core::event::{RecordedCall, Settlement};
+use steadfast_core::id::{ApprovalId, NodeId};
+use steadfast_core::input::{CallTriage, Gate, InDoubtPolicy, Place, Policy, ReplayRule};
+use steadfast_protocol::live::{Delta, LiveFrame};
+
+use super::*;
+
+/// A story about turn 1, told to a client.
+struct Story {
+    fold: Fold,
+    seq: u64,
+    epoch: u64,
+    n: u64,
+}
+
+impl Story {
+    fn new(has_steps: u32) -> Self {
+        Self {
+            fold: Fold::new(Turn::Known(TurnId(Seq(1))), has_steps),
+            seq: 0,
+            epoch: 1,
+            n: 0,
+        }
+    }
+
+    /// The same for a client that is there from the start.
+    fn live() -> Self {
+        let mut story = Self::new(0);
+        story.fold.caught_up();
+        story
+    }
+
+    fn events(&mut self, events: &[Event]) -> &mut Self {
+        for event in events {
+            self.seq += 1;
+            if let Event::Activated { epoch, .. } = event {
+                self.epoch = epoch.0;
+            }
+            let (seq, at) = (Seq(self.seq), Timestamp(self.seq));
+            self.fold.event(seq, at, Epoch(self.epoch), event);
+        }
+        self
+    }
+
+    fn delta(&mut self, attempt: u32, delta: Delta) -> &mut Self {
+        self.frame(self.n, attempt, delta);
+        self.n += 1;
+        self
+    }
+
+    fn frame(&mut self, n: u64, attempt: u32, delta: Delta) -> &mut Self {
+        self.fold.frame(&LiveFrame {
+            epoch: Epoch(self.epoch),
+            turn: TurnId(Seq(1)),
+            step: 1,
+            attempt,
+            n,
+            delta,
+        });
+        self
+    }
+
+    /// What was told since the last time, one line each.
+    fn told(&mut self) -> String {
+        let mut lines = String::new();
+        for chunk in self.fold.take() {
+            let mut json = serde_json::to_value(chunk).unwrap();
+            let map = json.as_object_mut().unwrap();
+            let kind = map.remove("type").unwrap();
+            map.remove("messageMetadata");
+            let rest = if map.is_empty() {
+                String::new()
+            } else {
+                json.to_string()
+            };
+            writeln!(lines, "{} {rest}", kind.as_str().unwrap()).unwrap();
+        }
+        lines
+            .lines()
+            .map(str::trim_end)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+fn turn() -> TurnId {
+    TurnId(Seq(1))
+}
+
+/// Events 1 to 3.
+fn begin() -> [Event; 3] {
+    [
+        Event::TurnQueued {
+            message: MessageId::new("m1").unwrap(),
+            content: vec![Stored::Inline(ContentPart::Text { text: "hi".into() })],
+            options: MessageOptions::default(),
+        },
+        Event::TurnStarted { turn: turn() },
+        step(1),
+    ]
+}
+
+fn step(step: u32) -> Event {
+    Event::StepStarted { turn: turn(), step }
+}
+
+fn said(text: &str) -> Stored<ReplyPart> {
+    Stored::Inline(ReplyPart::Text {
+        text: text.into(),
+        native: None,
+    })
+}
+
+fn replied(parts: Vec<Stored<ReplyPart>>, calls: Vec<RecordedCall>) -> Event {
+    Event::ModelReplied {
+        turn: turn(),
+        step: 1,
+        wire: "w".into(),
+        model: "m".into(),
+        parts,
+        calls,
+        finish: Finish::Stop,
+        usage: Usage::default(),
+    }
+}
+
+fn asked(tool: &str, gate: Gate, place: Place) -> RecordedCall {
+    RecordedCall {
+        provider_call_id: "p".into(),
+        tool: tool.into(),
+        input: Stored::Inline(CallInput::Json(json!({"q": 1}))),
+        triage: CallTriage {
+            gate,
+            rule: ReplayRule::Safe,
+            place,
+            in_doubt: InDoubtPolicy::TellModel,
+            has_check: false,
+            exclusive: false,
+            deadline_ms: 1,
+            attempts_max: 1,
+            slot: false,
+        },
+    }
+}
+
+const ASKS: Gate = Gate::Approval {
+    expires_in_ms: None,
+};
+
+/// A call of the reply that is event 4.
+fn call(index: u16) -> CallId {
+    CallId {
+        epoch: Epoch(1),
+        reply: Seq(4),
+        index,
+    }
+}
+
+fn requested(index: u16) -> Event {
+    Event::ApprovalRequested {
+        approval: ApprovalId(call(index)),
+        input_digest: steadfast_core::command::Digest(0),
+        expires_at: None,
+    }
+}
+
+fn decided(index: u16, approved: bool) -> Event {
+    Event::ApprovalDecided {
+        approval: ApprovalId(call(index)),
+        approved,
+        reason: None,
+        triage: None,
+    }
+}
+
+fn settled(index: u16, settlement: Settlement, output: ToolOutput) -> Event {
+    Event::CallSettled {
+        call: call(index),
+        settlement,
+        output: CallOutput::from(output),
+    }
+}
+
+fn ended(outcome: TurnOutcome) -> Event {
+    Event::TurnEnded {
+        turn: turn(),
+        outcome,
+    }
+}
+
+fn completed() -> Event {
+    ended(TurnOutcome::Completed {
+        finish: Finish::Stop,
+    })
+}
+
+fn text(text: &str) -> Delta {
+    Delta::Text {
+        part: 0,
+        text: text.into(),
+    }
+}
+
+#[test]
+fn a_reply_alone_is_a_whole_message() {
+    let mut story = Story::new(0);
+    story
+        .events(&begin())
+        .events(&[replied(vec![said("hello")], vec![]), completed()]);
+    insta::assert_snapshot!(story.told(), @r#"
+    start {"messageId":"assistant-1"}
+    start-step
+    text-start {"id":"1-0"}
+    text-delta {"delta":"hello","id":"1-0"}
+    text-end {"id":"1-0"}
+    finish-step
+    finish {"finishReason":"stop"}
+    "#);
+}
+
+#[test]
+fn what_was_shown_is_completed_by_the_reply() {
+    let mut story = Story::live();
+    story
+        .events(&begin())
+        .delta(1, text("he"))
+        .delta(1, text("ll"))
+        .events(&[replied(vec![said("hello")], vec![]), completed()]);
+    insta::assert_snapshot!(story.told(), @r#"
+    start {"messageId":"assistant-1"}
+    start-step
+    text-start {"id":"1-0"}
+    text-delta {"delta":"he","id":"1-0"}
+    text-delta {"delta":"ll","id":"1-0"}
+    text-delta {"delta":"o","id":"1-0"}
+    text-end {"id":"1-0"}
+    finish-step
+    finish {"finishReason":"stop"}
+    "#);
+}
+
+#[test]
+fn after_a_missed_frame_nothing_is_shown_until_the_reply() {
+    let mut story = Story::live();
+    story
+        .events(&begin())
+        .frame(0, 1, text("he"))
+        .frame(2, 1, text("o"))
+        .frame(3, 1, text("!"))
+        .events(&[replied(vec![said("hello!")], vec![])]);
+    insta::assert_snapshot!(story.told(), @r#"
+    start {"messageId":"assistant-1"}
+    start-step
+    text-start {"id":"1-0"}
+    text-delta {"delta":"he","id":"1-0"}
+    text-delta {"delta":"llo!","id":"1-0"}
+    text-end {"id":"1-0"}
+    "#);
+}
+
+#[test]
+fn what_the_reply_does_not_say_is_taken_back() {
+    let mut story = Story::live();
+    story.events(&begin()).delta(1, text("hal"));
+    story.told();
+    story.events(&[replied(vec![said("hello")], vec![])]);
+    let reset = story.told();
+    assert!(reset.starts_with("reset-step\ntext-start"), "{reset}");
+}
+
+#[test]
+fn attempts_and_owners_that_failed_are_taken_back() {
+    let again = Event::Activated {
+        node: NodeId::new("n2").unwrap(),
+        epoch: Epoch(2),
+        policy: Policy::default(),
+    };
+    let mut story = Story::live();
+    story.events(&begin()).delta(1, text("one"));
+    story.told();
+    story.delta(1, Delta::Withdrawn).delta(1, text("late"));
+    assert_eq!(story.told(), "reset-step");
+    story.frame(0, 2, text("two"));
+    story.told();
+    story.events(&[again]);
+    assert_eq!(story.told(), "reset-step");
+    // Of the owner before: its frames come late.
+    story.epoch = 1;
+    story.frame(1, 2, text("old"));
+    assert_eq!(story.told(), "");
+    story.epoch = 2;
+    story.frame(0, 2, text("three"));
+    story.events(&[ended(TurnOutcome::Failed {
+        code: "model_unavailable".into(),
+        message: "no model".into(),
+    })]);
+    insta::assert_snapshot!(story.told(), @r#"
+    text-start {"id":"1-0"}
+    text-delta {"delta":"three","id":"1-0"}
+    reset-step
+    finish-step
+    message-metadata
+    error {"errorText":"no model"}
+    "#);
+}
+
+/// One call of each kind, answered by everybody; then the end.
+fn mixed() -> Vec<Event> {
+    let calls = vec![
+        asked("host", Gate::Open, Place::Local),
+        asked("client", Gate::Open, Place::Client),
+        asked("yes", ASKS, Place::Local),
+        asked("no", ASKS, Place::Local),
+        asked("never", ASKS, Place::Local),
+    ];
+    let mut events = begin().to_vec();
+    events.extend([
+        replied(vec![], calls),
+        requested(2),
+        requested(3),
+        requested(4),
+        settled(0, Settlement::Done, json!({"__proto__": 1}).into()),
+        settled(1, Settlement::Done, "from the client".into()),
+        decided(2, true),
+        settled(2, Settlement::Done, ToolOutput::error("it broke")),
+        decided(3, false),
+        settled(
+            3,
+            Settlement::Denied,
+            ToolOutput::ExecutionDenied { reason: None },
+        ),
+        settled(
+            4,
+            Settlement::Expired,
+            ToolOutput::ExecutionDenied { reason: None },
+        ),
+        completed(),
+    ]);
+    events
+}
+
+#[test]
+fn calls_of_all_kinds_are_told_to_who_comes_late() {
+    let mut story = Story::new(0);
+    story.events(&mixed());
+    insta::assert_snapshot!(story.told(), @r#"
+    start {"messageId":"assistant-1"}
+    start-step
+    tool-input-available {"input":{"q":1},"toolCallId":"call-1-1-0","toolMetadata":{"callId":"1-4-0"},"toolName":"host"}
+    tool-input-start {"toolCallId":"call-1-1-1","toolMetadata":{"callId":"1-4-1"},"toolName":"client"}
+    tool-input-delta {"inputTextDelta":"{\"q\":1}","toolCallId":"call-1-1-1"}
+    tool-input-available {"input":{"q":1},"toolCallId":"call-1-1-2","toolMetadata":{"callId":"1-4-2"},"toolName":"yes"}
+    tool-input-available {"input":{"q":1},"toolCallId":"call-1-1-3","toolMetadata":{"callId":"1-4-3"},"toolName":"no"}
+    tool-input-available {"input":{"q":1},"toolCallId":"call-1-1-4","toolMetadata":{"callId":"1-4-4"},"toolName":"never"}
+    tool-approval-request {"approvalId":"approval-1-4-2","toolCallId":"call-1-1-2"}
+    tool-approval-request {"approvalId":"approval-1-4-3","toolCallId":"call-1-1-3"}
+    tool-approval-request {"approvalId":"approval-1-4-4","toolCallId":"call-1-1-4"}
+    tool-output-available {"output":{"(__proto__)":1},"toolCallId":"call-1-1-0"}
+    tool-output-available {"output":"from the client","toolCallId":"call-1-1-1"}
+    tool-approval-response {"approvalId":"approval-1-4-2","approved":true}
+    tool-output-error {"errorText":"it broke","toolCallId":"call-1-1-2"}
+    tool-approval-response {"approvalId":"approval-1-4-3","approved":false}
+    tool-output-denied {"toolCallId":"call-1-1-3"}
+    tool-approval-response {"approvalId":"approval-1-4-4","approved":false,"reason":"nobody answered in time"}
+    tool-output-denied {"toolCallId":"call-1-1-4"}
+    finish-step
+    finish {"finishReason":"stop"}
+    "#);
+}
+
+#[test]
+fn who_has_the_step_gets_its_answers_only() {
+    let mut story = Story::new(1);
+    story.events(&mixed());
+    insta::assert_snapshot!(story.told(), @r#"
+    start {"messageId":"assistant-1"}
+    tool-output-available {"output":{"(__proto__)":1},"toolCallId":"call-1-1-0"}
+    tool-output-available {"output":"from the client","toolCallId":"call-1-1-1"}
+    tool-approval-response {"approvalId":"approval-1-4-2","approved":true}
+    tool-output-error {"errorText":"it broke","toolCallId":"call-1-1-2"}
+    tool-approval-response {"approvalId":"approval-1-4-3","approved":false}
+    tool-output-denied {"toolCallId":"call-1-1-3"}
+    tool-approval-response {"approvalId":"approval-1-4-4","approved":false,"reason":"nobody answered in time"}
+    tool-output-denied {"toolCallId":"call-1-1-4"}
+    finish {"finishReason":"stop"}
+    "#);
+}
+
+#[test]
+fn people_are_waited_for_only_when_all_else_is_done() {
+    let mut story = Story::live();
+    let calls = vec![
+        asked("host", Gate::Open, Place::Local),
+        asked("yes", ASKS, Place::Local),
+    ];
+    story.events(&begin());
+    assert!(!story.fold.waits_for_people());
+    story.events(&[replied(vec![], calls), requested(1)]);
+    assert!(!story.fold.waits_for_people());
+    story.events(&[settled(0, Settlement::Done, "done".into())]);
+    assert!(story.fold.waits_for_people());
+    story.told();
+    story.fold.pause();
+    assert_eq!(
+        story.told(),
+        "finish-step\nfinish {\"finishReason\":\"tool-calls\"}"
+    );
+}
+
+#[test]
+fn only_an_open_client_call_is_run_by_who_comes_late() {
+    let calls = || vec![asked("client", Gate::Open, Place::Client)];
+    let mut story = Story::new(0);
+    story.events(&begin()).events(&[replied(vec![], calls())]);
+    let quiet = story.told();
+    assert!(!quiet.contains("tool-input-available"), "{quiet}");
+    story.fold.caught_up();
+    assert!(story.told().starts_with("tool-input-available"));
+    // One that is told its own answers has run it.
+    let mut story = Story::new(1);
+    story.events(&begin()).events(&[replied(vec![], calls())]);
+    story.fold.caught_up();
+    assert_eq!(story.told(), "start {\"messageId\":\"assistant-1\"}");
+    // One that a person must allow first is run once that is done.
+    let mut story = Story::live();
+    let asking = vec![asked("client", ASKS, Place::Client)];
+    story
+        .events(&begin())
+        .events(&[replied(vec![], asking), requested(0)]);
+    let before = story.told();
+    assert!(!before.contains("tool-input-available"), "{before}");
+    story.events(&[decided(0, true)]);
+    assert!(story.told().contains("tool-input-available"));
+}
+
+#[test]
+fn a_cancelled_turn_ends_by_abort_and_is_never_sent_back() {
+    let mut story = Story::live();
+    story.events(&begin()).delta(1, text("hal")).delta(
+        1,
+        Delta::ToolInput {
+            index: 0,
+            tool: "host".into(),
+            text: "{\"a".into(),
+        },
+    );
+    story.told();
+    story.events(&[ended(TurnOutcome::Cancelled)]);
+    insta::assert_snapshot!(story.told(), @r#"
+    text-end {"id":"1-0"}
+    tool-output-error {"errorText":"The call was not made: the turn ended first.","toolCallId":"call-1-1-0"}
+    finish-step
+    abort {"reason":"cancelled"}
+    "#);
+    let mut story = Story::live();
+    story.events(&begin()).events(&[
+        replied(vec![], vec![asked("client", Gate::Open, Place::Client)]),
+        settled(0, Settlement::Cancelled, ToolOutput::error("cancelled")),
+        ended(TurnOutcome::Cancelled),
+    ]);
+    let told = story.told();
+    assert!(
+        told.ends_with("finish-step\nstart-step\nfinish-step\nabort {\"reason\":\"cancelled\"}"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_message_that_joins_is_told_between_steps() {
+    let steer = Event::TurnQueued {
+        message: MessageId::new("m2").unwrap(),
+        content: vec![Stored::Inline(ContentPart::Text {
+            text: "hurry".into(),
+        })],
+        options: MessageOptions {
+            when_busy: WhenBusy::Steer,
+            ..MessageOptions::default()
+        },
+    };
+    let mut story = Story::live();
+    story
+        .events(&begin())
+        .events(&[replied(vec![said("a")], vec![])]);
+    story.told();
+    story.events(&[
+        steer,
+        Event::MessageJoined {
+            queued: TurnId(Seq(5)),
+            into: turn(),
+        },
+        step(2),
+    ]);
+    insta::assert_snapshot!(story.told(), @r#"
+    finish-step
+    steering-message {"id":"m2","parts":[{"text":"hurry","type":"text"}]}
+    start-step
+    "#);
+}
