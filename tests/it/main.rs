@@ -8,6 +8,7 @@
 )]
 
 mod bad_input;
+mod chat;
 mod config_errors;
 mod crash_matrix;
 mod damaged_record;
