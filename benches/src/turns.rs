@@ -2,6 +2,7 @@
 //! return at once, so what is measured is the price of durability and of the product itself.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -26,32 +27,40 @@ pub(crate) struct Options {
     /// Seconds of each measurement, after a warm-up of a fifth of that.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// Gives every turn a session of its own, instead of one session to each client.
+    #[arg(long)]
+    fresh: bool,
 }
 
 pub(crate) async fn run(options: &Options, data: &Path) -> Result<()> {
     let sync_ms = disk::sync_times(data)?.p50_ms();
     println!("fdatasync of 512 bytes: p50 {sync_ms:.2} ms");
     println!(
-        "sessions  turns/s   p50 ms   p99 ms  p50/fdatasync  records/fsync  CPU s node, client"
+        "sessions  turns/s   p50 ms   p99 ms  p50/fdatasync  records/fsync  CPU ms a turn: node, client"
     );
     let node = HttpNode::start(&options.binary, data).await?;
     for &sessions in &options.sessions {
         let time = Duration::from_secs(options.seconds);
-        load(&node, sessions, time / 5).await?;
+        let name = if options.fresh {
+            Name::Fresh
+        } else {
+            Name::Reused
+        };
+        load(&node, sessions, time / 5, name).await?;
         let before = Counts::read(&node).await?;
         let start = Instant::now();
-        let times = load(&node, sessions, time).await?;
+        let times = load(&node, sessions, time, name).await?;
         let wall = start.elapsed().as_secs_f64();
         let after = Counts::read(&node).await?;
         println!(
-            "{sessions:>8} {:>8.0} {:>8.2} {:>8.2} {:>14.2} {:>14.2}  {:>8.2}, {:.2}",
+            "{sessions:>8} {:>8.0} {:>8.2} {:>8.2} {:>14.2} {:>14.2}  {:>20.3}, {:.3}",
             times.len() as f64 / wall,
             times.p50_ms(),
             times.percentile_ms(99),
             times.p50_ms() / sync_ms,
             (after.records - before.records) / (after.fsyncs - before.fsyncs),
-            after.node_cpu_s - before.node_cpu_s,
-            after.client_cpu_s - before.client_cpu_s,
+            1e3 * (after.node_cpu_s - before.node_cpu_s) / times.len() as f64,
+            1e3 * (after.client_cpu_s - before.client_cpu_s) / times.len() as f64,
         );
     }
     node.stop().await
@@ -75,12 +84,25 @@ impl Counts {
     }
 }
 
-/// Turn after turn in each session until the time is over.
-async fn load(node: &HttpNode, sessions: usize, time: Duration) -> Result<Times> {
+/// Which session a client's next turn goes to.
+#[derive(Debug, Clone, Copy)]
+enum Name {
+    Reused,
+    Fresh,
+}
+
+/// Turn after turn of each client until the time is over.
+async fn load(node: &HttpNode, sessions: usize, time: Duration, name: Name) -> Result<Times> {
+    static TURNS: AtomicU64 = AtomicU64::new(0);
     let until = Instant::now() + time;
     let mut running = JoinSet::new();
     let next = |session: usize| {
-        let turn = node.turn(&format!("of-{sessions}-{session}"), SCRIPT);
+        let number = TURNS.fetch_add(1, Ordering::Relaxed);
+        let name = match name {
+            Name::Reused => format!("of-{sessions}-{session}"),
+            Name::Fresh => format!("of-{sessions}-{session}-{number}"),
+        };
+        let turn = node.turn(&name, SCRIPT);
         async move {
             let start = Instant::now();
             turn.await?;
