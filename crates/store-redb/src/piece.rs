@@ -59,6 +59,25 @@ pub(crate) fn stands(table: &OpenTable<'_>, key: &[u8]) -> Result<bool, Fault> {
     Ok(table.get(key)?.is_some())
 }
 
+/// Content as far as it can be read at once.
+pub(crate) enum Glance {
+    /// All of it; `None`: there is none.
+    Whole(Option<Bytes>),
+    /// It is large.
+    Large,
+}
+
+/// Reads content that stands in one row, which is little enough for any thread.
+pub(crate) fn glance(
+    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
+    key: &[u8],
+) -> Result<Glance, Fault> {
+    match table.get(key)? {
+        Some(row) if row.value().len() >= PIECE_BYTES => Ok(Glance::Large),
+        _ => get(table, key).map(Glance::Whole),
+    }
+}
+
 /// Reads content, and checks its hash.
 pub(crate) fn get(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,

@@ -11,7 +11,7 @@ use steadfast_store::snapshots::Snapshots;
 use crate::engine::Engine;
 use crate::key;
 use crate::operation::{Promise, Step};
-use crate::piece;
+use crate::piece::{self, Glance};
 use crate::table::{self, TableName};
 
 /// A snapshot above this is refused: reading the log again is cheaper.
@@ -49,13 +49,21 @@ impl Snapshots for RedbSnapshots {
 
     async fn get(&self, session: &SessionKey) -> Result<Option<Bytes>, ReadError> {
         let key = key::session(session);
-        let content = self
-            .engine
-            .read_apart(move |read| {
-                let snapshots = table::open(read, TableName::Snapshots)?;
-                piece::get(&snapshots, &key)
-            })
-            .await;
+        let glance = self.engine.read_here(|read| {
+            let snapshots = table::open(read, TableName::Snapshots)?;
+            piece::glance(&snapshots, &key)
+        });
+        let content = match glance {
+            Ok(Glance::Whole(content)) => Ok(content),
+            Ok(Glance::Large) => {
+                let read = move |read: &_| {
+                    let snapshots = table::open(read, TableName::Snapshots)?;
+                    piece::get(&snapshots, &key)
+                };
+                self.engine.read_apart(read).await
+            }
+            Err(error) => Err(error),
+        };
         // A cache: without it the log is read. A damaged one would be a wrong session.
         if let Err(ReadError::Corrupt(detail)) = &content {
             tracing::error!(%session, detail, "a damaged snapshot is passed over");
