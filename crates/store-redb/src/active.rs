@@ -8,10 +8,11 @@ use steadfast_core::id::{NodeId, SessionKey, Timestamp};
 use steadfast_store::active::{ActiveEntry, ActiveIndex};
 use steadfast_store::error::{ReadError, WriteError};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Health};
+use crate::entries::Entry;
 use crate::fault::Fault;
 use crate::key;
-use crate::operation::{News, Promise, Step};
+use crate::operation::{Promise, Step};
 use crate::table::{self, TableName};
 
 /// [`ActiveIndex`] on redb.
@@ -23,29 +24,46 @@ impl RedbActiveIndex {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
     }
+
+    /// Has the entries written that wait, so that a read does not miss them. They go on waiting: the
+    /// Record that follows must find them on the disk.
+    async fn write_waiting(&self) -> Result<(), ReadError> {
+        if self.engine.shared.entries.is_empty() {
+            return Ok(());
+        }
+        let written = self.engine.write(Promise::Seen, 0, |group| {
+            let entries = group.entries().all();
+            let active = group.table(TableName::Active)?;
+            for (key, entry) in &entries {
+                active.insert(key.as_slice(), entry.encode().as_slice())?;
+            }
+            Ok(match entries.is_empty() {
+                true => Step::unchanged(()),
+                false => Step::changed(()),
+            })
+        });
+        let written = written.await;
+        written.map_err(|error| ReadError::Unavailable(error.to_string()))
+    }
 }
 
 #[async_trait]
 impl ActiveIndex for RedbActiveIndex {
-    // Not synced at once: it is on the disk no later than any Record that is appended after it,
-    // because one writer commits both in this order.
+    // Written by the append that follows, see [`crate::entries`].
     async fn add(
         &self,
         node: &NodeId,
         session: &SessionKey,
         at: Timestamp,
     ) -> Result<u64, WriteError> {
+        let shared = &self.engine.shared;
+        if *shared.health.borrow() != Health::Working {
+            return Err(WriteError::Unavailable(shared.why_not_open()));
+        }
+        let version = shared.next_position();
         let key = key::of_node_session(node, session);
-        self.engine
-            .write(Promise::Seen, 0, move |group| {
-                let version = group.next_position();
-                let row = [version.to_be_bytes(), at.0.to_be_bytes()].concat();
-                group
-                    .table(TableName::Active)?
-                    .insert(key.as_slice(), row.as_slice())?;
-                Ok(Step::changed(version).telling(News::Indexed(key.clone(), row)))
-            })
-            .await
+        shared.entries.add(key, Entry { version, at });
+        Ok(version)
     }
 
     // Not synced at once: an entry that comes back after a crash costs one look.
@@ -56,6 +74,7 @@ impl ActiveIndex for RedbActiveIndex {
         version: u64,
     ) -> Result<(), WriteError> {
         let key = key::of_node_session(node, session);
+        self.engine.shared.entries.drop_up_to(&key, version);
         self.engine
             .write(Promise::Seen, 0, move |group| {
                 let active = group.table(TableName::Active)?;
@@ -73,6 +92,7 @@ impl ActiveIndex for RedbActiveIndex {
     }
 
     async fn nodes(&self) -> Result<Vec<NodeId>, ReadError> {
+        self.write_waiting().await?;
         // One step for each node, however many sessions it has.
         self.engine
             .read_apart(|read| {
@@ -95,6 +115,7 @@ impl ActiveIndex for RedbActiveIndex {
         after: Option<&SessionKey>,
         limit: usize,
     ) -> Result<Vec<ActiveEntry>, ReadError> {
+        self.write_waiting().await?;
         let mut range = key::of_node(node);
         if let Some(after) = after {
             range = range.after(&key::of_node_session(node, after));

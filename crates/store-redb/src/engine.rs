@@ -1,6 +1,6 @@
 //! What all ports of one file share: the open database, the way to the writer, who waits for news.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::local::{MailQueue, Signals};
 use tokio::sync::{Semaphore, watch};
 
+use crate::entries::WaitingEntries;
 use crate::fault::{Fault, read_guarded};
 use crate::group::Group;
 use crate::key::KeyRange;
@@ -58,6 +59,9 @@ pub(crate) struct Shared {
     pub(crate) seen: Arc<Seen>,
     pub(crate) counters: Counters,
     pub(crate) letters: Letters,
+    pub(crate) entries: WaitingEntries,
+    /// The last position of a letter or version of an index entry that was given out.
+    position: AtomicU64,
     pub(crate) mail_queue: MailQueue,
     pub(crate) signals: Signals,
     pub(crate) timers: LoadedTimers,
@@ -74,6 +78,8 @@ impl Shared {
             seen,
             counters: Counters::default(),
             letters: Letters::default(),
+            entries: WaitingEntries::default(),
+            position: AtomicU64::new(0),
             mail_queue: MailQueue::new(silence),
             signals: Signals::default(),
             timers: LoadedTimers::new(clock, silence),
@@ -111,10 +117,30 @@ impl Shared {
         }
     }
 
+    /// A number above all that were given out, in this file, before.
+    pub(crate) fn next_position(&self) -> u64 {
+        self.position.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The last number given out.
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire)
+    }
+
+    /// From now on numbers are above this one, too.
+    pub(crate) fn position_past(&self, position: u64) {
+        self.position.fetch_max(position, Ordering::AcqRel);
+    }
+
     /// Tells those who wait.
     pub(crate) fn tell(&self, news: &News) {
         match news {
-            News::Appended(session) => self.signals.signal(session),
+            News::Appended(session, entry) => {
+                if let Some((key, version)) = entry {
+                    self.entries.drop_up_to(key, *version);
+                }
+                self.signals.signal(session);
+            }
             News::Mailed(session, lane, seq) => {
                 self.letters.add(session, *lane);
                 self.mail_queue.arrived(session, *seq);
@@ -125,7 +151,6 @@ impl Shared {
             }
             News::TimerSet(session, epoch, at) => self.timers.set(session, *epoch, *at),
             News::TimerForgotten(session, epoch) => self.timers.forgotten(session, *epoch),
-            News::Indexed(..) => {}
         }
     }
 

@@ -5,32 +5,27 @@ use std::collections::HashMap;
 use redb::WriteTransaction;
 use steadfast_core::id::SessionKey;
 
+use crate::engine::Shared;
+use crate::entries::WaitingEntries;
 use crate::fault::Fault;
-use crate::letters::Letters;
 use crate::operation::LaneCounts;
 use crate::table::{OpenTable, OpenTables, TableName};
 
 /// What an operation works with.
 pub(crate) struct Group<'txn> {
     tables: OpenTables<'txn>,
-    letters: &'txn Letters,
+    shared: &'txn Shared,
     /// Letters of the sessions that this group touched, as it leaves them.
     counts: HashMap<SessionKey, LaneCounts>,
-    position: u64,
 }
 
 impl<'txn> Group<'txn> {
-    /// A group in `transaction`; positions go on after `position`.
-    pub(crate) fn new(
-        transaction: &'txn WriteTransaction,
-        letters: &'txn Letters,
-        position: u64,
-    ) -> Self {
+    /// A group in `transaction`.
+    pub(crate) fn new(transaction: &'txn WriteTransaction, shared: &'txn Shared) -> Self {
         Self {
             tables: OpenTables::new(transaction),
-            letters,
+            shared,
             counts: HashMap::new(),
-            position,
         }
     }
 
@@ -41,20 +36,19 @@ impl<'txn> Group<'txn> {
 
     /// The letters of a session as they stand in this transaction.
     pub(crate) fn letters(&mut self, session: &SessionKey) -> &mut LaneCounts {
-        let committed = self.letters;
+        let committed = &self.shared.letters;
         self.counts
             .entry(session.clone())
             .or_insert_with(|| committed.of(session))
     }
 
-    /// A number above all that were given out, in this file, before.
-    pub(crate) fn next_position(&mut self) -> u64 {
-        self.position = self.position.saturating_add(1);
-        self.position
+    /// Entries of the index that wait to be written.
+    pub(crate) fn entries(&self) -> &'txn WaitingEntries {
+        &self.shared.entries
     }
 
-    /// The last number given out.
-    pub(crate) fn position(&self) -> u64 {
-        self.position
+    /// A number above all that were given out, in this file, before.
+    pub(crate) fn next_position(&self) -> u64 {
+        self.shared.next_position()
     }
 }

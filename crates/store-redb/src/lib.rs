@@ -33,6 +33,7 @@ mod snapshots;
 mod timers;
 
 mod database;
+mod entries;
 mod fault;
 mod folder;
 mod key;

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use redb::{AccessGuard, ReadableTable};
-use steadfast_core::id::{Seq, SessionKey};
+use steadfast_core::id::{NodeId, Seq, SessionKey};
 use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::log::{
     Append, AppendError, LastRecord, Log, ReadFrom, StoredRecord, Tail, TailInfo,
@@ -149,9 +149,11 @@ fn append_record(
     let tail = last.as_ref().map_or(Tail::EMPTY, |(tail, _)| *tail);
     let next = Tail(expected.0.saturating_add(1));
     if tail == expected {
+        let entry = write_entry(group, &append.node, session)?;
         let row = RowHead::of(append).encode(&append.bytes);
+        let log = group.table(TableName::Log)?;
         log.insert(key::numbered(session, next.0).as_slice(), row.as_slice())?;
-        return Ok(Step::changed(Ok(next)).telling(News::Appended(session.clone())));
+        return Ok(Step::changed(Ok(next)).telling(News::Appended(session.clone(), entry)));
     }
     // Sent again after its first answer was lost: it stands where it was to stand.
     let stands = last == Some((next, RowHead::of(append)));
@@ -160,6 +162,23 @@ fn append_record(
     } else {
         Err(AppendError::Conflict)
     }))
+}
+
+/// Writes the entry of the index that waits for this append, if one does, and before the Record: one
+/// too many does no harm.
+fn write_entry(
+    group: &mut Group<'_>,
+    node: &NodeId,
+    session: &SessionKey,
+) -> Result<Option<(Vec<u8>, u64)>, Fault> {
+    let waiting = group.entries().find(|| key::of_node_session(node, session));
+    let Some((key, entry)) = waiting else {
+        return Ok(None);
+    };
+    group
+        .table(TableName::Active)?
+        .insert(key.as_slice(), entry.encode().as_slice())?;
+    Ok(Some((key, entry.version)))
 }
 
 /// Removes the first rows up to `through`; tells whether more are left to remove.

@@ -133,6 +133,7 @@ impl RedbStore {
             Ok(numbers)
         })
         .map_err(|error| refused(file, error))?;
+        shared.position_past(numbers.position);
         let guarantee = Guarantee {
             fsync: options.require_fsync,
             replicas: 1,
@@ -144,7 +145,7 @@ impl RedbStore {
             receiver,
             source,
             options,
-            numbers,
+            numbers.groups,
             lock,
         );
         let writer = std::thread::Builder::new()

@@ -20,8 +20,8 @@ pub(crate) enum Promise {
 /// What others in this process must hear of an operation once it is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum News {
-    /// A Record was appended.
-    Appended(SessionKey),
+    /// A Record was appended, and the entry of the index with this key and version with it.
+    Appended(SessionKey, Option<(Vec<u8>, u64)>),
     /// A letter stands in a mailbox.
     Mailed(SessionKey, Lane, MailSeq),
     /// A session's letters up to and including one were removed, so many of each lane.
@@ -30,8 +30,6 @@ pub(crate) enum News {
     TimerSet(SessionKey, Epoch, Timestamp),
     /// A timer was forgotten.
     TimerForgotten(SessionKey, Epoch),
-    /// A row of the index was written, see [`crate::writer::Writer`].
-    Indexed(Vec<u8>, Vec<u8>),
 }
 
 /// Letters of each lane.

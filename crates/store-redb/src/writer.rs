@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::database::Numbers;
 use crate::engine::{Health, Message, Shared};
 use crate::folder::FolderLock;
 use crate::operation::Operation;
@@ -30,20 +29,13 @@ pub(crate) struct Writer {
     receiver: Receiver<Message>,
     source: Source,
     options: Options,
-    numbers: Numbers,
+    /// How many groups were committed.
+    groups: u64,
     /// Since when something that was acknowledged is not synced.
     unsynced_since: Option<Instant>,
-    /// Rows of the index of owned sessions that were acknowledged and are not synced. A Record that
-    /// follows them promises that they are on the disk too.
-    index_unsynced: Vec<IndexRow>,
-    /// Such rows that a reopening lost: they go into the next group, ahead of its Records.
-    index_lost: Vec<IndexRow>,
     room: Room,
     folder: Option<FolderLock>,
 }
-
-/// Key and value.
-type IndexRow = (Vec<u8>, Vec<u8>);
 
 /// Whether the disk has room, as far as is known.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +62,7 @@ impl Writer {
         receiver: Receiver<Message>,
         source: Source,
         options: Options,
-        numbers: Numbers,
+        groups: u64,
         folder: Option<FolderLock>,
     ) -> Self {
         Self {
@@ -78,10 +70,8 @@ impl Writer {
             receiver,
             source,
             options,
-            numbers,
+            groups,
             unsynced_since: None,
-            index_unsynced: Vec::new(),
-            index_lost: Vec::new(),
             room: Room::Enough,
             folder,
         }

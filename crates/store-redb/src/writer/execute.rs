@@ -11,9 +11,9 @@ use crate::database;
 use crate::engine::Health;
 use crate::fault::Fault;
 use crate::group::Group;
-use crate::operation::{News, Operation, Promise, Rows};
+use crate::operation::{Operation, Promise, Rows};
 use crate::stats::add;
-use crate::table::{self, Number, TableName};
+use crate::table::{self, Number};
 
 /// When the disk is full, operations up to this size are tried again without the larger ones:
 /// what needs little room often finds it in the file.
@@ -81,7 +81,9 @@ impl Writer {
                 self.room = Room::Enough;
                 add(&self.shared.counters.operations, operations.len());
                 for operation in &operations {
-                    self.tell(operation.news(), committed);
+                    if let Some(news) = operation.news() {
+                        self.shared.tell(news);
+                    }
                 }
                 for operation in operations {
                     operation.settle(Ok(()));
@@ -113,28 +115,15 @@ impl Writer {
         }
     }
 
-    fn tell(&mut self, news: Option<&News>, committed: Committed) {
-        match news {
-            Some(News::Indexed(key, row)) if committed == Committed::Seen => {
-                self.index_unsynced.push((key.clone(), row.clone()));
-            }
-            Some(news) => self.shared.tell(news),
-            None => {}
-        }
-    }
-
     fn note(&mut self, committed: Committed) {
         match committed {
             Committed::Untouched => {}
             Committed::Seen => {
-                self.index_unsynced.append(&mut self.index_lost);
                 self.unsynced_since.get_or_insert_with(Instant::now);
                 add(&self.shared.counters.groups, 1);
             }
             Committed::Kept => {
                 self.unsynced_since = None;
-                self.index_unsynced.clear();
-                self.index_lost.clear();
                 add(&self.shared.counters.groups, 1);
             }
         }
@@ -179,25 +168,20 @@ impl Writer {
         let mut transaction = database.begin_write()?;
         let mut changed = false;
         let mut sync = must_sync;
-        let mut group = Group::new(&transaction, &self.shared.letters, self.numbers.position);
-        for (key, row) in &self.index_lost {
-            let index = group.table(TableName::Active)?;
-            index.insert(key.as_slice(), row.as_slice())?;
-            changed = true;
-        }
+        let mut group = Group::new(&transaction, &self.shared);
         for operation in operations.iter_mut() {
             if operation.run(&mut group)? == Rows::Changed {
                 changed = true;
                 sync |= operation.promise == Promise::Kept && self.options.require_fsync;
             }
         }
-        let position = group.position();
         drop(group);
         if !changed && !must_sync {
             transaction.abort()?;
             return Ok(Committed::Untouched);
         }
-        let groups = self.numbers.groups.saturating_add(1);
+        let groups = self.groups.saturating_add(1);
+        let position = self.shared.position();
         let numbers = [(Number::Position, position), (Number::Groups, groups)];
         table::set_numbers(&transaction, &numbers)?;
         transaction.set_durability(if sync {
@@ -211,8 +195,7 @@ impl Writer {
         transaction.set_quick_repair(sync && length_bytes > self.options.check_bytes_max);
         *phase = Phase::Committing;
         transaction.commit()?;
-        self.numbers.position = position;
-        self.numbers.groups = groups;
+        self.groups = groups;
         Ok(if sync {
             Committed::Kept
         } else {
@@ -255,7 +238,7 @@ impl Writer {
     /// Opens the file anew, which is how the database gets over a failed write. Nothing that was
     /// synced is touched by that.
     fn recover_from_full_disk(&mut self, operations: Vec<Operation>, phase: Phase) {
-        let tried = self.numbers.groups.saturating_add(1);
+        let tried = self.groups.saturating_add(1);
         if let Err(fault) = self.open_anew() {
             let reason = format!("it could not be opened anew after the disk was full: {fault}");
             self.give_up(
@@ -268,7 +251,7 @@ impl Writer {
             );
             return;
         }
-        if phase == Phase::Committing && self.numbers.groups >= tried {
+        if phase == Phase::Committing && self.groups >= tried {
             let reason = "the disk was full, and yet the write may have got through".into();
             settle(operations, &WriteError::Unknown(reason));
             return;
@@ -298,16 +281,14 @@ impl Writer {
     fn open_anew(&mut self) -> Result<(), Fault> {
         let mut slot = self.shared.database_mut();
         drop(slot.take());
-        let position = self.numbers.position;
         let (database, numbers) =
             database::open(&self.source, &self.shared.seen, self.options.cache_bytes)?;
         *slot = Some(database);
         drop(slot);
-        self.numbers = numbers;
+        self.groups = numbers.groups;
         // What was given out in memory only is not given out again either.
-        self.numbers.position = self.numbers.position.max(position);
+        self.shared.position_past(numbers.position);
         self.unsynced_since = None;
-        self.index_lost.append(&mut self.index_unsynced);
         database::fill(&self.shared)
     }
 
