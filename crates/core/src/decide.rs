@@ -55,6 +55,11 @@ pub struct Answer {
 
 /// Decides about one input. `clock` is the wall clock; time never goes back within a session.
 pub fn decide(session: &Session, input: &Input, clock: Timestamp) -> Decision {
+    decide_ahead(session, input, clock).0
+}
+
+/// The same, with the state in which the facts leave the session.
+pub fn decide_ahead(session: &Session, input: &Input, clock: Timestamp) -> (Decision, Session) {
     let mut draft = Draft::new(session, instant(clock, session.at));
     let answer = match input {
         Input::Command { command, receipted } => {
@@ -72,10 +77,11 @@ pub fn decide(session: &Session, input: &Input, clock: Timestamp) -> Decision {
     if !changes_nothing && !matches!(input, Input::Release) {
         advance::advance(&mut draft);
     }
-    Decision {
+    let decision = Decision {
         events: draft.events,
         answer,
-    }
+    };
+    (decision, draft.session)
 }
 
 /// The facts that follow from the input itself, before the session goes on by itself.

@@ -37,7 +37,7 @@ pub mod wake;
 pub mod why;
 
 pub use apply::apply;
-pub use decide::{Answer, Decision, decide};
+pub use decide::{Answer, Decision, decide, decide_ahead};
 pub use outstanding::{may_run_ahead, outstanding};
 pub use wake::{next_deadline, wake};
 pub use why::{waiting, why};

@@ -1,5 +1,7 @@
 //! What is running by the state, and the arithmetic of waiting.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::call::{Call, CallState};
@@ -47,7 +49,7 @@ pub(crate) fn may_start(session: &Session, id: CallId) -> bool {
     let Some(call) = turn.calls.iter().find(|call| call.id == id) else {
         return false;
     };
-    let in_the_way = |other: &Call| {
+    let in_the_way = |other: &Arc<Call>| {
         other.id != id && is_under_way(other) && (call.triage.exclusive || other.triage.exclusive)
     };
     matches!(call.state, CallState::AwaitingSlot) && !turn.calls.iter().any(in_the_way)

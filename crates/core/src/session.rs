@@ -36,7 +36,7 @@ pub struct Session {
     /// The turn that runs or waits.
     pub turn: Option<Turn>,
     /// Messages that wait, in the order in which they run.
-    pub queue: Vector<QueuedMessage>,
+    pub queue: Vector<Arc<QueuedMessage>>,
     /// What the model is shown.
     pub transcript: Transcript,
     /// A compaction that is wanted.
@@ -133,8 +133,8 @@ pub struct Turn {
     pub step: u32,
     /// What it does now.
     pub phase: TurnPhase,
-    /// Calls of the open step, in the order asked.
-    pub calls: Vector<Call>,
+    /// Calls of the open step, in the order asked. Each by itself: the vector moves many at once.
+    pub calls: Vector<Arc<Call>>,
     /// Calls of the turn so far.
     pub calls_total: u64,
     /// What its model calls cost.
@@ -240,7 +240,8 @@ impl Session {
 
     /// An open call of the running turn.
     pub fn call(&self, id: CallId) -> Option<&Call> {
-        self.turn.as_ref()?.calls.iter().find(|call| call.id == id)
+        let mut calls = self.turn.as_ref()?.calls.iter();
+        calls.find(|call| call.id == id).map(Arc::as_ref)
     }
 
     /// Whether nobody owns it.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use steadfast_core::id::{NodeId, Seq, Timestamp};
 use steadfast_core::input::{Input, instant};
 use steadfast_core::session::Session;
-use steadfast_core::{Answer, apply, decide};
+use steadfast_core::{Answer, apply, decide_ahead};
 use steadfast_protocol::EncodeError;
 use steadfast_protocol::record::{self, Cause, Entry, Record, RecordHash};
 use steadfast_store::log::{Append, Tail};
@@ -114,12 +114,10 @@ impl Journal {
     /// Decides about an input; what follows waits for the next Record.
     pub(crate) fn decide(&mut self, input: &Input, cause: Cause, clock: Timestamp) -> Decided {
         let at = instant(clock, self.decided.at);
-        let decision = decide(&self.decided, input, at);
-        for event in &decision.events {
-            apply(&mut self.decided, at, event);
-        }
+        let (decision, after) = decide_ahead(&self.decided, input, at);
         let events = decision.events.len();
         if events > 0 {
+            self.decided = after;
             self.waiting.push(Entry {
                 cause,
                 at,

@@ -300,7 +300,7 @@ fn whole(turn: TurnId) -> Following {
 
 /// The turn of the newest message that makes one of its own.
 fn newest_turn(session: &Session) -> Option<(TurnId, MessageId)> {
-    let own = |queued: &&steadfast_core::session::QueuedMessage| {
+    let own = |queued: &&Arc<steadfast_core::session::QueuedMessage>| {
         queued.options.when_busy != WhenBusy::Steer
     };
     let queued = session.queue.iter().filter(own);

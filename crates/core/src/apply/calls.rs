@@ -1,5 +1,7 @@
 //! Calls of the open step, and answers that come after it.
 
+use std::sync::Arc;
+
 use crate::call::{Call, CallState};
 use crate::content::{CallOutput, Stored, ToolOutput};
 use crate::event::{Event, Settlement};
@@ -131,7 +133,7 @@ fn with(session: &mut Session, id: CallId, change: impl FnOnce(&mut Call)) {
         return;
     };
     if let Some(call) = turn.calls.get_mut(position) {
-        change(call);
+        change(Arc::make_mut(call));
     }
 }
 
@@ -217,12 +219,12 @@ fn close_step(session: &mut Session) {
         return;
     };
     turn.crashes_in_row = 0;
-    if !turn.calls.iter().all(Call::is_settled) {
+    if !turn.calls.iter().all(|call| call.is_settled()) {
         return;
     }
     let results = std::mem::take(&mut turn.calls)
         .into_iter()
-        .filter_map(result)
+        .filter_map(|call| result(Arc::unwrap_or_clone(call)))
         .collect();
     turn.phase = TurnPhase::Ready;
     let turn = turn.id;

@@ -71,10 +71,10 @@ fn queue(session: &mut Session, message: &MessageId, content: &Content, options:
         content: Arc::new(content.clone()),
         options: Arc::new(options.clone()),
     };
-    session.queue.insert(position, queued);
+    session.queue.insert(position, Arc::new(queued));
 }
 
-fn take(session: &mut Session, turn: TurnId) -> Option<QueuedMessage> {
+fn take(session: &mut Session, turn: TurnId) -> Option<Arc<QueuedMessage>> {
     let position = session
         .queue
         .iter()
@@ -103,7 +103,7 @@ fn join(session: &mut Session, queued: TurnId, into: TurnId) {
     };
     show(session, &queued, into);
     if let Some(turn) = session.turn.as_mut() {
-        turn.joined.push_back(queued.message);
+        turn.joined.push_back(queued.message.clone());
     }
 }
 
@@ -114,8 +114,8 @@ fn start(session: &mut Session, turn: TurnId) {
     show(session, &queued, turn);
     session.turn = Some(Turn {
         id: turn,
-        message: queued.message,
-        options: queued.options,
+        message: queued.message.clone(),
+        options: Arc::clone(&queued.options),
         started_at: session.at,
         step: 0,
         phase: TurnPhase::Ready,

@@ -89,7 +89,7 @@ fn replied(session: &mut Session, event: &Event) {
             (true, Finish::Paused) => TurnPhase::Ready,
             (true, finish) => TurnPhase::Answered { finish: *finish },
         };
-        open.calls = calls.into_iter().collect();
+        open.calls = calls.into_iter().map(Arc::new).collect();
     }
 }
 

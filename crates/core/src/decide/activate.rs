@@ -1,5 +1,7 @@
 //! A node takes the session over: what was cut off is repeated, asked about, or in doubt.
 
+use std::sync::Arc;
+
 use super::calls;
 use super::{Draft, end_turn};
 use crate::call::{Call, CallState};
@@ -37,7 +39,7 @@ fn is_held(session: &Session) -> bool {
 
 /// Work that died with its owner. A model call never counts: it cannot take a node down.
 fn runs_locally(session: &Session) -> bool {
-    let local = |call: &Call| {
+    let local = |call: &Arc<Call>| {
         call.triage.place == Place::Local
             && matches!(
                 call.state,
@@ -49,7 +51,7 @@ fn runs_locally(session: &Session) -> bool {
     turn.is_some_and(|turn| turn.calls.iter().any(local))
 }
 
-fn open_calls(session: &Session) -> Vec<Call> {
+fn open_calls(session: &Session) -> Vec<Arc<Call>> {
     let calls = session.turn.iter().flat_map(|turn| turn.calls.iter());
     calls.filter(|call| !call.is_settled()).cloned().collect()
 }

@@ -1,5 +1,7 @@
 //! What a session does next by itself: what is due, then calls, steps, turns, removal.
 
+use std::sync::Arc;
+
 use super::{Draft, calls, due, end_turn};
 use crate::call::{Call, CallState};
 use crate::command::WhenBusy;
@@ -80,7 +82,7 @@ fn go_on_with_calls(draft: &mut Draft) -> bool {
     let Some(turn) = &draft.session.turn else {
         return true;
     };
-    let open: Vec<Call> = turn
+    let open: Vec<Arc<Call>> = turn
         .calls
         .iter()
         .filter(|call| !call.is_settled())
@@ -90,7 +92,7 @@ fn go_on_with_calls(draft: &mut Draft) -> bool {
         // The last call's settlement has closed the step already.
         return !matches!(turn.phase, TurnPhase::Tools);
     }
-    let people_owe_all = open.iter().all(Call::waits_for_people);
+    let people_owe_all = open.iter().all(|call| call.waits_for_people());
     if !people_owe_all || draft.session.queue.is_empty() {
         return false;
     }
@@ -102,7 +104,8 @@ fn go_on_with_calls(draft: &mut Draft) -> bool {
 
 fn ready_calls(session: &Session) -> Vec<CallId> {
     let calls = session.turn.iter().flat_map(|turn| turn.calls.iter());
-    let ready = |call: &&Call| matches!(call.state, CallState::AwaitingSlot) && call.triage.slot;
+    let ready =
+        |call: &&Arc<Call>| matches!(call.state, CallState::AwaitingSlot) && call.triage.slot;
     calls.filter(ready).map(|call| call.id).collect()
 }
 

@@ -1,6 +1,8 @@
 //! Deadlines that have passed. Every decision looks at them, so a late timer changes nothing.
 
 use super::{Draft, calls, end_turn};
+use std::sync::Arc;
+
 use crate::call::{Call, CallState};
 use crate::event::{Event, Settlement, TurnOutcome};
 use crate::input::{Place, ReplayRule};
@@ -52,7 +54,7 @@ fn crash_hold(draft: &mut Draft) {
     }
 }
 
-fn open_calls(draft: &Draft) -> Vec<Call> {
+fn open_calls(draft: &Draft) -> Vec<Arc<Call>> {
     draft
         .session
         .turn

@@ -1,6 +1,8 @@
 //! Ending a turn before the model answered: every open call gets a result first, so that the
 //! transcript stays valid.
 
+use std::sync::Arc;
+
 use super::{Draft, calls};
 use crate::call::{Call, CallState};
 use crate::event::{Event, Settlement, TurnOutcome};
@@ -13,7 +15,7 @@ pub(super) fn end(draft: &mut Draft, outcome: TurnOutcome) {
         return;
     };
     let id = turn.id;
-    let open: Vec<Call> = turn
+    let open: Vec<Arc<Call>> = turn
         .calls
         .iter()
         .filter(|call| !call.is_settled())

@@ -39,12 +39,12 @@ pub(crate) fn snapshot() -> Snapshot {
     });
     session.policy = policy();
     session.turn = Some(open_turn());
-    session.queue = Vector::from_iter([QueuedMessage {
+    session.queue = Vector::from_iter([Arc::new(QueuedMessage {
         turn: turn(14),
         message: command("msg_2"),
         content: Arc::new(content()),
         options: Arc::new(options().remove(4)),
-    }]);
+    })]);
     session.transcript = transcript();
     session.compaction = Some(Compaction {
         number: 2,
@@ -181,7 +181,7 @@ fn open_turn() -> Turn {
         started_at: NOW,
         step: 4,
         phase: TurnPhase::Tools,
-        calls: calls.collect(),
+        calls: calls.map(Arc::new).collect(),
         calls_total: 31,
         usage: usage(),
         crashes_in_row: 1,
