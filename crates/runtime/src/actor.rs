@@ -49,7 +49,8 @@ impl Actor for SessionActor {
     ) -> Result<(), ActorProcessingErr> {
         if let Some(Start { host, seat }) = start.take() {
             let key = seat.key.clone();
-            let end = driver::drive(host, seat).await;
+            // The library keeps room for this future twice.
+            let end = Box::pin(driver::drive(host, seat)).await;
             match &end {
                 End::GaveUp(detail) | End::NoRoom(detail) => {
                     tracing::error!(session = %key, detail, "session's owner gave up");

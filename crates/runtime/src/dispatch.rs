@@ -213,6 +213,19 @@ impl Dispatcher {
             .min()
     }
 
+    /// Gives back the memory of maps that are empty.
+    pub(crate) fn slim(&mut self) {
+        if self.running.is_empty() {
+            self.running = BTreeMap::new();
+        }
+        if self.slots.is_empty() {
+            self.slots = BTreeMap::new();
+        }
+        if self.resting.is_empty() {
+            self.resting = BTreeMap::new();
+        }
+    }
+
     /// Nothing runs and nothing is wanted.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && !self.wants_any

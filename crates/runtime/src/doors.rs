@@ -130,6 +130,8 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.doors.remove(&self.key, self.left_properly);
+        // Without its door: a follower that looks for the owner now finds the next one, or none.
+        self.feed.end();
     }
 }
 

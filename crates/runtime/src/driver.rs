@@ -33,6 +33,7 @@ use steadfast_core::id::{Epoch, NodeId};
 use steadfast_core::session::{Existence, Ownership, Session};
 use steadfast_protocol::record::Record;
 use steadfast_store::log::Tail;
+use steadfast_store::mailbox::Letter;
 use tokio::time::Instant;
 
 use crate::directory;
@@ -143,36 +144,17 @@ pub(crate) struct Driver {
 }
 
 /// Drives a session until nobody needs it here any more.
-pub(crate) async fn drive(host: Arc<Host>, mut seat: Seat) -> End {
-    let key = seat.key.clone();
-    let batch = host.options.mail_batch_max;
-    let alone = host.members.are_alone();
-    let (opened, letters) = tokio::join!(
-        open::open(&host.stores, &key, host.options.read_batch_records),
-        host.stores.mailbox.pending(&key, Default::default(), batch),
-    );
-    let opened = opened.and_then(|opened| Ok((opened, letters?)));
-    // Whether the log says that this owner has it.
-    let mut taken_over = false;
-    let end = match opened {
-        Ok((opened, letters)) => {
-            let owner = owner_elsewhere(&host, &opened.session).await;
-            let mut driver = Driver::new(host, seat, opened, owner);
+pub(crate) async fn drive(host: Arc<Host>, seat: Seat) -> End {
+    // What is done seldom is in a box of its own: what a driver has while it waits, it has for as
+    // long as its session is in memory.
+    let (end, taken_over, mut seat) = match Box::pin(open(host, seat)).await {
+        Ok((mut driver, letters)) => {
             let end = driver.run(letters).await;
             driver.refuse_all(&end).await;
-            taken_over = driver.has_taken_over();
-            seat = driver.seat;
-            end
+            // Whether the log says that this owner has it.
+            (end, driver.has_taken_over(), driver.seat)
         }
-        Err(error) => {
-            tracing::warn!(session = %key, %error, "session not opened");
-            if matches!(error, OpenError::Quarantined { .. }) {
-                directory::quarantine(&host, &key).await;
-            }
-            let end = End::NotOpened(error);
-            commands::refuse_inbox(&mut seat, &end, alone).await;
-            end
-        }
+        Err((end, seat)) => (end, false, seat),
     };
     match &end {
         End::NotNeeded | End::Released | End::Lost | End::Elsewhere(_) | End::NotOpened(_) => {
@@ -193,6 +175,33 @@ async fn owner_elsewhere(host: &Host, session: &Session) -> Option<NodeId> {
     };
     let gone = host.members.owner_is_gone(node, &session.key).await;
     (!gone).then(|| node.clone())
+}
+
+/// Reads a session and its mail.
+async fn open(host: Arc<Host>, mut seat: Seat) -> Result<(Box<Driver>, Vec<Letter>), (End, Seat)> {
+    let batch = host.options.mail_batch_max;
+    let alone = host.members.are_alone();
+    let (opened, letters) = tokio::join!(
+        open::open(&host.stores, &seat.key, host.options.read_batch_records),
+        host.stores
+            .mailbox
+            .pending(&seat.key, Default::default(), batch),
+    );
+    match opened.and_then(|opened| Ok((opened, letters?))) {
+        Ok((opened, letters)) => {
+            let owner = owner_elsewhere(&host, &opened.session).await;
+            Ok((Box::new(Driver::new(host, seat, opened, owner)), letters))
+        }
+        Err(error) => {
+            tracing::warn!(session = %seat.key, %error, "session not opened");
+            if matches!(error, OpenError::Quarantined { .. }) {
+                directory::quarantine(&host, &seat.key).await;
+            }
+            let end = End::NotOpened(error);
+            commands::refuse_inbox(&mut seat, &end, alone).await;
+            Err((end, seat))
+        }
+    }
 }
 
 impl Driver {
@@ -229,8 +238,10 @@ impl Driver {
     }
 
     /// Mail comes first: what was receipted before is never overtaken.
-    async fn run(&mut self, letters: Vec<steadfast_store::mailbox::Letter>) -> End {
-        self.first_letters(letters).await;
+    async fn run(&mut self, letters: Vec<Letter>) -> End {
+        if !letters.is_empty() {
+            Box::pin(self.first_letters(letters)).await;
+        }
         loop {
             if let Some(end) = self.advance() {
                 return end;
@@ -284,9 +295,9 @@ impl Driver {
         match wake_up {
             WakeUp::Appended(round) => return self.appended(round).await,
             WakeUp::Finished(finished) => self.finished(finished),
-            WakeUp::Knocked(Some(knock)) => self.knocked(knock).await,
+            WakeUp::Knocked(Some(knock)) => Box::pin(self.knocked(knock)).await,
             WakeUp::Knocked(None) => self.inbox_open = false,
-            WakeUp::ChoreDone(chore) => self.chore_done(chore).await,
+            WakeUp::ChoreDone(chore) => Box::pin(self.chore_done(chore)).await,
             WakeUp::AlarmRang => self.alarm_rang(),
         }
         None
@@ -375,5 +386,20 @@ impl Driver {
                 _ => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_bytes<A, B, F: Future>(_: impl Fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_driver_that_waits_is_small() {
+        let bytes = future_bytes(drive) + size_of::<Driver>();
+        assert!(bytes <= 4 * 1024, "{bytes} bytes");
     }
 }

@@ -68,8 +68,21 @@ pub(crate) struct Feed {
     live: Arc<dyn Live>,
     bytes_max: usize,
     inner: Mutex<Inner>,
-    /// Changes after each Record that is kept here.
+    /// Changes after each Record that is kept here, and when the owner is gone.
     kept: watch::Sender<u64>,
+}
+
+/// The count of Records of an owner that is gone.
+const GONE: u64 = u64::MAX;
+
+/// A follower's view of an owner in its process.
+pub(crate) struct Kept(watch::Receiver<u64>);
+
+impl Kept {
+    /// Waits until another Record is kept. `false`: the owner is gone.
+    pub(crate) async fn changed(&mut self) -> bool {
+        self.0.changed().await.is_ok() && *self.0.borrow_and_update() != GONE
+    }
 }
 
 #[derive(Default)]
@@ -176,9 +189,23 @@ impl Feed {
         }
     }
 
-    /// Changes whenever another Record is kept, until the owner is gone.
-    pub(crate) fn kept(&self) -> watch::Receiver<u64> {
-        self.kept.subscribe()
+    /// Changes whenever another Record is kept. `None`: the owner is gone.
+    pub(crate) fn kept(&self) -> Option<Kept> {
+        let kept = self.kept.subscribe();
+        let gone = *kept.borrow() == GONE;
+        (!gone).then_some(Kept(kept))
+    }
+
+    /// The owner is gone: nothing more is kept here.
+    pub(crate) fn end(&self) {
+        self.kept.send_replace(GONE);
+    }
+
+    /// Forgets the Records that are kept, which stand in the log.
+    pub(crate) fn forget_records(&self) {
+        let mut inner = self.lock();
+        inner.records = VecDeque::new();
+        inner.records_bytes = 0;
     }
 
     /// Keeps a committed Record of this size for followers, and wakes them.

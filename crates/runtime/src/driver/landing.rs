@@ -14,7 +14,7 @@ use steadfast_store::error::WriteError;
 use steadfast_store::log::{Append, AppendError, Tail};
 use tokio::time::Instant;
 
-use super::{Driver, End};
+use super::{Driver, End, Stance};
 use crate::host::{Host, backoff};
 use crate::journal::Departure;
 
@@ -105,7 +105,10 @@ impl Driver {
             Outcome::Landed(tail) => {
                 let departure = self.landing.take()?.departure;
                 self.landed(tail, departure.expected, departure.append.bytes.len());
-                self.finish_release().await
+                if self.stance != Stance::Releasing || !self.journal.is_settled() {
+                    return None;
+                }
+                Some(Box::pin(self.finish_release()).await)
             }
             Outcome::Lost => {
                 tracing::info!(session = %self.seat.key, "session lost to another owner");

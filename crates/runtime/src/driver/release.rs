@@ -25,11 +25,12 @@ impl Driver {
         let due = match self.stance {
             Stance::Owning { .. } => {
                 let idle = settled && self.chores.is_empty() && self.dispatcher.is_idle();
-                self.idle_since = match (idle, self.idle_since) {
-                    (true, None) => Some(Instant::now()),
-                    (true, since) => since,
-                    (false, _) => None,
-                };
+                if idle && self.idle_since.is_none() {
+                    self.slim();
+                    self.idle_since = Some(Instant::now());
+                } else if !idle {
+                    self.idle_since = None;
+                }
                 let waited = self
                     .idle_since
                     .is_some_and(|since| since.elapsed() >= self.idle_after());
@@ -44,6 +45,12 @@ impl Driver {
         }
     }
 
+    /// Drops what an idle session can do without: it may stay in memory for long, and among many.
+    fn slim(&mut self) {
+        self.seat.feed.forget_records();
+        self.dispatcher.slim();
+    }
+
     fn release(&mut self) {
         // Questions that come now are for the next owner.
         self.seat.inbox.close();
@@ -54,10 +61,7 @@ impl Driver {
     }
 
     /// Once `Released` is committed: all that makes sure that the session is found again.
-    pub(super) async fn finish_release(&mut self) -> Option<End> {
-        if self.stance != Stance::Releasing || !self.journal.is_settled() {
-            return None;
-        }
+    pub(super) async fn finish_release(&mut self) -> End {
         let session = Arc::clone(self.journal.committed());
         let found_again = self.set_wake(&session).await;
         match session.existence {
@@ -71,7 +75,7 @@ impl Driver {
                 tracing::warn!(session = %self.seat.key, error, "wake-up not set, the sweep will");
             }
         }
-        Some(End::Released)
+        End::Released
     }
 
     async fn set_wake(&mut self, session: &Session) -> Result<(), String> {

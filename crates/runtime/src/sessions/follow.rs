@@ -21,11 +21,10 @@ use steadfast_protocol::door::{Answer, Question};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::record::Record;
 use steadfast_store::live::LiveSignal;
-use tokio::sync::watch;
 
 use super::read::read_error;
 use super::{Followed, Follower, LoadError, Sessions};
-use crate::feed::Shown;
+use crate::feed::{Kept, Shown};
 
 impl Sessions {
     /// Follows a session from after an event on: everything that is committed, then
@@ -85,7 +84,9 @@ enum Phase {
 struct Sources {
     signals: BoxStream<'static, ()>,
     /// The owner in this process, if there is one: it shows a Record a moment after the log has it.
-    owner: Option<watch::Receiver<u64>>,
+    owner: Option<Kept>,
+    /// No other node appends: of what an owner here shows, the log's signals tell nothing new.
+    alone: bool,
     frames: Option<BoxStream<'static, LiveSignal>>,
 }
 
@@ -160,13 +161,13 @@ impl Follow {
         Ok(Sources {
             signals,
             owner: self.owner(),
+            alone: self.sessions.shared.host.members.are_alone(),
             frames,
         })
     }
 
-    fn owner(&self) -> Option<watch::Receiver<u64>> {
-        let door = self.sessions.shared.doors.find(&self.key)?;
-        Some(door.feed.kept())
+    fn owner(&self) -> Option<Kept> {
+        self.sessions.shared.doors.find(&self.key)?.feed.kept()
     }
 
     /// Reads what is committed after the cursor; says whether there was anything.
@@ -382,6 +383,7 @@ impl Follow {
 
 impl Sources {
     async fn next(&mut self) -> News {
+        let hears_the_log = self.owner.is_none() || !self.alone;
         let owner = async {
             match &mut self.owner {
                 Some(kept) => kept.changed().await,
@@ -401,12 +403,12 @@ impl Sources {
                 Some(LiveSignal::Lost) => News::FramesLost,
                 None => News::Closed,
             },
-            signal = self.signals.next() => match signal {
+            signal = self.signals.next(), if hears_the_log => match signal {
                 Some(()) => News::Signal,
                 None => News::Closed,
             },
-            kept = owner => {
-                if kept.is_err() {
+            stays = owner => {
+                if !stays {
                     // The owner is gone; what it did not show any more is read from the log.
                     self.owner = None;
                 }
