@@ -179,7 +179,13 @@ export async function replayed(id, options = {}) {
 export async function checkReplay(id, of) {
   const late = await replayed(id);
   assert.deepEqual(plain(late.chat.messages.at(-1)), plain(of.chat.messages.at(-1)));
-  return late;
+  const { messages } = await (await fetch(`${api}/${id}`)).json();
+  const valid = await safeValidateUIMessages({ messages });
+  assert.ok(valid.success, `${valid.error}\n${JSON.stringify(messages, null, 1)}`);
+  assert.deepEqual(messages.at(-1), plain(of.chat.messages.at(-1)));
+  assert.deepEqual(messages.map(message => message.role),
+    of.chat.messages.map(message => message.role));
+  return { ...late, stored: messages };
 }
 
 export const script = (...steps) => `SCRIPT: ${JSON.stringify(steps)}`;

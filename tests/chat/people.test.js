@@ -120,7 +120,10 @@ test('a new message instead of an answer', async () => {
   await check(one);
   assert.match(texts(one.chat.messages[3]), /The script is over/);
   assert.deepEqual(await ledger(id), []);
-  await checkReplay(id, one);
+  // The turn that asked goes on without the call, and ends before the new message is answered.
+  const { stored } = await checkReplay(id, one);
+  assert.deepEqual(states(stored[1]), ['output-denied']);
+  assert.equal(texts(stored[1]), 'never mind');
 });
 
 test('what is forged has no effect', async () => {

@@ -68,6 +68,7 @@ pub(crate) fn router() -> OpenApiRouter<Api> {
         .routes(routes!(r::calls::result))
         .routes(routes!(r::events::events))
         .routes(routes!(r::chat::post))
+        .routes(routes!(r::chat_history::get))
         .routes(routes!(r::chat_resume::get))
         .routes(routes!(r::chat_stop::post))
         .routes(routes!(r::log::log))

@@ -6,6 +6,7 @@ pub(crate) mod blobs;
 pub(crate) mod calls;
 pub(crate) mod cancel;
 pub(crate) mod chat;
+pub(crate) mod chat_history;
 pub(crate) mod chat_resume;
 pub(crate) mod chat_stop;
 pub(crate) mod command;

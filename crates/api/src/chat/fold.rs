@@ -18,6 +18,7 @@ use steadfast_core::event::{Event, TurnOutcome, Verdict};
 use steadfast_core::id::{CallId, Epoch, MessageId, Seq, Timestamp, TurnId};
 
 use self::calls::Call;
+pub(super) use self::calls::outcome;
 use self::shown::Shown;
 use super::chunk::Chunk;
 use super::{content, wire_id};
@@ -235,7 +236,8 @@ impl Fold {
                 self.withdraw();
                 self.finish_step();
                 if self.phase == Phase::Running {
-                    let message_metadata = self.metadata();
+                    let mut message_metadata = self.metadata();
+                    message_metadata["error"] = json!(message);
                     self.out.push(Chunk::MessageMetadata { message_metadata });
                 }
                 self.fail(message);

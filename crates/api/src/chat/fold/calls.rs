@@ -55,23 +55,14 @@ impl Call {
 
     /// What came of it.
     fn outcome(&self, output: &CallOutput) -> Chunk {
-        let tool_call_id = self.wire.to_string();
-        let output = match output.output.inline() {
-            None => inline::missing(&output.output),
-            Some(ToolOutput::Text { text }) => json!(text),
-            Some(ToolOutput::Json { value }) => harmless(value.clone()),
-            Some(ToolOutput::Content { parts }) => content::output(parts),
-            Some(
-                output @ (ToolOutput::ErrorText { .. }
-                | ToolOutput::ErrorJson { .. }
-                | ToolOutput::ExecutionDenied { .. }),
-            ) => return self.failure(error_text(output)),
-        };
-        Chunk::ToolOutputAvailable {
-            tool_call_id,
-            output,
-            preliminary: false,
-            provider_executed: false,
+        match outcome(output) {
+            Ok(output) => Chunk::ToolOutputAvailable {
+                tool_call_id: self.wire.to_string(),
+                output,
+                preliminary: false,
+                provider_executed: false,
+            },
+            Err(error_text) => self.failure(error_text),
         }
     }
 
@@ -279,6 +270,21 @@ fn unanswered(settlement: Settlement) -> &'static str {
         | Settlement::Unreachable
         | Settlement::Unknown
         | Settlement::InDoubt => "it is over",
+    }
+}
+
+/// An output as the client shows it; an error is its words.
+pub(in crate::chat) fn outcome(output: &CallOutput) -> Result<Value, String> {
+    match output.output.inline() {
+        None => Ok(inline::missing(&output.output)),
+        Some(ToolOutput::Text { text }) => Ok(json!(text)),
+        Some(ToolOutput::Json { value }) => Ok(harmless(value.clone())),
+        Some(ToolOutput::Content { parts }) => Ok(content::output(parts)),
+        Some(
+            output @ (ToolOutput::ErrorText { .. }
+            | ToolOutput::ErrorJson { .. }
+            | ToolOutput::ExecutionDenied { .. }),
+        ) => Err(error_text(output)),
     }
 }
 

@@ -49,11 +49,8 @@ impl Fold {
         if !agrees {
             self.show(Chunk::ResetStep);
         }
-        let mut shown = agrees
-            .then_some(shown)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|part| part.text);
+        let shown = if agrees { shown } else { Vec::new() };
+        let mut shown = shown.into_iter().map(|part| part.text);
         for part in parts {
             let shown = shown.next();
             match part.body {
