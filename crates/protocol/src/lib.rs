@@ -23,5 +23,6 @@ pub mod mail;
 pub mod record;
 pub mod snapshot;
 mod structure;
+pub mod tool;
 
 pub use codec::{DecodeError, EncodeError, encoded_bytes};

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use steadfast_core::id::{CallId, InvalidId, SessionKey};
+use steadfast_protocol::tool::Addresses;
 
 use crate::error::{ReadError, WriteError};
 
@@ -117,15 +118,6 @@ pub struct Job {
     pub bytes: Bytes,
 }
 
-/// Where a worker that is no part of this program sends what it has to say about a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Addresses {
-    /// Its answer: durable, into the session's mailbox, lane [`Control`](crate::mailbox::Lane).
-    pub answers: String,
-    /// Its progress: not stored.
-    pub progress: String,
-}
-
 /// A delivery of a job to one worker.
 ///
 /// None of these is fenced: they also work, and then concern the newest delivery, after the job was
@@ -176,8 +168,9 @@ pub trait Jobs: Send + Sync {
         &self,
         session: &SessionKey,
     ) -> Result<BoxStream<'static, Bytes>, ReadError>;
-    /// Where workers outside of this program send their words; `None`: there are none.
-    fn addresses(&self, session: &SessionKey) -> Option<Addresses>;
+    /// Where workers outside of this program send their words about a call, which for an answer is
+    /// the session's mailbox, lane [`Control`](crate::mailbox::Lane); `None`: there are none.
+    fn addresses(&self, session: &SessionKey, call: CallId) -> Option<Addresses>;
 }
 
 #[cfg(test)]

@@ -9,12 +9,13 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use steadfast_core::id::{CallId, SessionKey};
+use steadfast_protocol::tool::Addresses;
 
 use super::line::Line;
 use super::operation::{Fault, Operation};
 use crate::claims::{Claimed, Claims};
 use crate::error::{ReadError, WriteError};
-use crate::jobs::{Addresses, Job, JobDelivery, JobName, Jobs};
+use crate::jobs::{Job, JobDelivery, JobName, Jobs};
 use crate::local::lock;
 use crate::stores::ToolQueue;
 
@@ -123,8 +124,8 @@ impl Jobs for FaultyJobs {
         Ok(heard.boxed())
     }
 
-    fn addresses(&self, session: &SessionKey) -> Option<Addresses> {
-        self.inner.addresses(session)
+    fn addresses(&self, session: &SessionKey, call: CallId) -> Option<Addresses> {
+        self.inner.addresses(session, call)
     }
 }
 

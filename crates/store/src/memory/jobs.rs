@@ -9,13 +9,12 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use steadfast_core::id::{CallId, SessionKey};
+use steadfast_protocol::tool::Addresses;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::{ReadError, WriteError};
-use crate::jobs::{
-    Addresses, JOB_BYTES_MAX, JOB_DELAY_MAX, JOB_NEWS_MAX, Job, JobDelivery, JobName, Jobs,
-};
+use crate::jobs::{JOB_BYTES_MAX, JOB_DELAY_MAX, JOB_NEWS_MAX, Job, JobDelivery, JobName, Jobs};
 use crate::local::lock;
 
 /// Jobs that stand in the queue, at most.
@@ -220,7 +219,7 @@ impl Jobs for MemoryJobs {
         Ok(own.boxed())
     }
 
-    fn addresses(&self, _session: &SessionKey) -> Option<Addresses> {
+    fn addresses(&self, _session: &SessionKey, _call: CallId) -> Option<Addresses> {
         None
     }
 }

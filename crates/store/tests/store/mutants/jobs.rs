@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use steadfast_core::id::{CallId, SessionKey};
+use steadfast_protocol::tool::Addresses;
 use steadfast_store::ToolQueue;
 use steadfast_store::claims::{Claimed, Claims};
 use steadfast_store::error::{ReadError, WriteError};
-use steadfast_store::jobs::{Addresses, JOB_DEDUPE, Job, JobDelivery, JobName, Jobs};
+use steadfast_store::jobs::{JOB_DEDUPE, Job, JobDelivery, JobName, Jobs};
 use steadfast_store::memory;
 use steadfast_store::suite::{Subject, claims, jobs};
 
@@ -81,8 +82,8 @@ impl Jobs for Broken {
         self.inner.jobs.progressed(session).await
     }
 
-    fn addresses(&self, session: &SessionKey) -> Option<Addresses> {
-        self.inner.jobs.addresses(session)
+    fn addresses(&self, session: &SessionKey, call: CallId) -> Option<Addresses> {
+        self.inner.jobs.addresses(session, call)
     }
 }
 
