@@ -14,8 +14,10 @@ mod blobs;
 mod check;
 mod compaction;
 mod deltas;
+mod job;
 mod model_call;
 mod notice;
+mod remote_check;
 mod slot;
 mod spans;
 mod task;
@@ -290,7 +292,7 @@ async fn run(task: Task, slot: Option<Slot>) -> Ended {
         Effect::SlotReservation { call } => slot::run(task, call).await,
         Effect::ToolCall { call, attempt } => tool_call::run(task, call, attempt, slot).await,
         Effect::Check { call, attempt } => check::run(task, call, attempt).await,
-        Effect::Job { call, attempt } => notice::job(call, attempt),
-        Effect::Notice { number } => notice::run(&task, number),
+        Effect::Job { call, attempt } => job::run(task, call, attempt).await,
+        Effect::Notice { number } => notice::run(&task, number).await,
     }
 }

@@ -17,6 +17,7 @@
 
 mod activation;
 mod alarm;
+mod answers;
 mod chores;
 mod commands;
 mod landing;

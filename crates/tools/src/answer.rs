@@ -42,18 +42,28 @@ pub(crate) fn from_envelope(value: Value) -> Result<CallOutput, String> {
         return Err("not an object".to_owned());
     }
     let envelope: Envelope = serde_json::from_value(value).map_err(|error| error.to_string())?;
-    let output = match (envelope.output, envelope.is_error) {
+    let Envelope {
+        output,
+        is_error,
+        documents,
+    } = envelope;
+    Ok(output_of(output, is_error, &documents))
+}
+
+/// The output that a tool outside says in JSON: a string is text, anything else is JSON.
+pub(crate) fn output_of(output: Value, is_error: bool, documents: &[Value]) -> CallOutput {
+    let output = match (output, is_error) {
         (Value::String(text), false) => ToolOutput::Text { text },
         (Value::String(text), true) => ToolOutput::ErrorText { text },
         (value, false) => ToolOutput::Json { value },
         (value, true) => ToolOutput::ErrorJson { value },
     };
     let mut output = CallOutput::from(output);
-    if !envelope.documents.is_empty() {
+    if !documents.is_empty() {
         let note = "the tool's document edits were dropped: this agent has no documents";
         add_note(&mut output.note, note);
     }
-    Ok(output)
+    output
 }
 
 /// What a check said; anything that is not understood is no answer. `result` is the tool's output

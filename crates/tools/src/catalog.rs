@@ -9,9 +9,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
+use steadfast_core::content::CallOutput;
 use steadfast_core::input::RuleToday;
 
 pub use builder::{CatalogBuilder, CatalogError};
+use finish::Finish;
 pub(crate) use finish::add_note;
 
 use crate::approval::ApprovalPolicy;
@@ -24,11 +26,20 @@ use crate::worker::ToolWorker;
 pub struct Tool {
     /// What it is to the outside.
     pub spec: ToolSpec,
-    /// What runs it; `None`: the client does.
+    /// What runs it; `None`: the client does, or a worker elsewhere.
     pub worker: Option<Arc<dyn ToolWorker>>,
     /// Decides who must agree; `None`: the specification says it.
     pub policy: Option<ApprovalPolicy>,
     input: Schema,
+    finish: Arc<Finish>,
+}
+
+impl Tool {
+    /// A tool's own answer as it is kept: held against the output schema, mapped for the model.
+    /// Answers of [`Tool::worker`] are so already.
+    pub fn finished(&self, output: CallOutput) -> CallOutput {
+        self.finish.apply(output)
+    }
 }
 
 impl fmt::Debug for Tool {

@@ -32,6 +32,8 @@ pub(crate) enum Runner {
     Worker(Arc<dyn ToolWorker>),
     /// The client does.
     Client,
+    /// A worker elsewhere does, and nothing in this process can.
+    Remote,
 }
 
 /// A tool before it stands in a catalog. Unless told otherwise it must not be repeated, needs
@@ -78,6 +80,31 @@ impl ToolDefinition {
         spec.kind = ToolKind::ClientSide;
         spec.place = Place::Client;
         Self::new(spec, Runner::Client)
+    }
+
+    /// A tool that workers elsewhere run: its calls are jobs in the tool queue.
+    pub fn remote(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        let spec = ToolSpec::new(name, description, input_schema);
+        Self::new(spec, Runner::Remote).remotely()
+    }
+
+    /// Its calls are jobs in the tool queue, and outlive the node that asked for them; nodes with
+    /// the worker role run them.
+    #[must_use]
+    pub fn remotely(mut self) -> Self {
+        self.spec.place = Place::Remote;
+        self
+    }
+
+    /// Asks whether a call happened, of a tool whose worker answers checks itself.
+    #[must_use]
+    pub fn checked(mut self) -> Self {
+        self.spec.check = true;
+        self
     }
 
     /// Its name.

@@ -4,6 +4,8 @@
 //!  configuration, Rust code ---> Catalog --triage--> is it known, active, valid, allowed, startable
 //!                                   |
 //!                                   +---> ToolWorker: function | HTTP | command | (client: none)
+//!                                   |
+//!                                   +---> tool queue ---> RemoteWorker, here or elsewhere
 //! ```
 //!
 //! Must: check every input before a tool runs; call an outcome that is not known
@@ -22,6 +24,7 @@ pub mod filter;
 pub mod function;
 pub mod http;
 mod received;
+pub mod remote;
 pub mod schema;
 pub mod spec;
 #[cfg(test)]

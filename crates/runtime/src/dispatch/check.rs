@@ -1,14 +1,15 @@
 //! Asks a `never` tool whether an attempt happened.
 
 use steadfast_core::id::CallId;
-use steadfast_core::input::{CheckAnswer, Input};
+use steadfast_core::input::{CheckAnswer, Input, Place};
 use tracing::Instrument;
 
+use super::remote_check;
 use super::task::{Ended, Task};
 use super::tool_call::{job, tool, worker};
 
 /// How long a check may take.
-const CHECK_MS: u64 = 30_000;
+pub(super) const CHECK_MS: u64 = 30_000;
 
 pub(super) async fn run(task: Task, call: CallId, attempt: u32) -> Ended {
     let Some(mut answer) = ask(&task, call, attempt).await else {
@@ -30,6 +31,9 @@ pub(super) async fn run(task: Task, call: CallId, attempt: u32) -> Ended {
 /// `None`: nobody wants to know any more.
 async fn ask(task: &Task, id: CallId, attempt: u32) -> Option<CheckAnswer> {
     let call = task.call(id)?;
+    if call.triage.place == Place::Remote {
+        return remote_check::ask(task, id, attempt).await;
+    }
     let Ok(tool) = tool(task, call) else {
         return Some(CheckAnswer::Unknown);
     };

@@ -1,27 +1,99 @@
-//! Effects that go through the tool queue, on a node that has none.
+//! Delivers a notice of the outbox: until the outside has it, over every crash.
 
+use steadfast_core::event::Notice;
 use steadfast_core::id::CallId;
-use steadfast_core::input::{CallOutcome, Input};
+use steadfast_core::input::Input;
+use steadfast_store::ToolQueue;
+use steadfast_store::claims::{Claimed, WITHDRAWN};
+use steadfast_store::error::WriteError;
+use steadfast_store::jobs::{JobId, JobKind, JobName, claim_key};
 
 use super::task::{Ended, Task};
 
-/// Without a queue the job certainly did not reach a worker.
-pub(super) fn job(call: CallId, attempt: u32) -> Ended {
-    Ended::with(Input::CallFinished {
-        call,
-        attempt,
-        outcome: CallOutcome::Retry {
-            detail: "this node has no tool queue for remote tools".into(),
-            retry_after_ms: None,
-        },
+pub(super) async fn run(task: &Task, number: u64) -> Ended {
+    let Some(notice) = task.session.outbox.get(&number).cloned() else {
+        return Ended::silently();
+    };
+    let withdrawn = tokio::select! { biased;
+        () = task.cancelled.cancelled() => return Ended::silently(),
+        withdrawn = deliver(task, notice) => withdrawn,
+    };
+    Ended::with(Input::NoticeDelivered {
+        notice: number,
+        withdrawn,
     })
 }
 
-/// Without a queue there is no job that a worker could still take: nothing is left to cancel.
-pub(super) fn run(task: &Task, number: u64) -> Ended {
-    tracing::debug!(session = %task.session.key, number, "notice without a receiver");
-    Ended::with(Input::NoticeDelivered {
-        notice: number,
-        withdrawn: false,
-    })
+/// Whether a job was withdrawn before any worker had it.
+async fn deliver(task: &Task, notice: Notice) -> bool {
+    let Notice::CancelJob {
+        call,
+        attempt,
+        tool,
+        under_claim,
+    } = notice;
+    let Some(queue) = &task.host.stores.tool_queue else {
+        // Without a queue there is no job that a worker could still take.
+        return false;
+    };
+    // The claim first: from then on no worker begins, whatever becomes of the job.
+    let withdrawn = under_claim && withdraw(task, queue, call, attempt).await;
+    let job = JobName {
+        tool,
+        session: task.session.key.clone(),
+        id: JobId {
+            call,
+            run: attempt,
+            kind: JobKind::Run,
+        },
+    };
+    until_done(task, "job not removed", || queue.jobs.remove(&job)).await;
+    if !withdrawn {
+        let session = &task.session.key;
+        until_done(task, "workers not told", || {
+            queue.jobs.cancel(session, call)
+        })
+        .await;
+    }
+    withdrawn
+}
+
+/// Claims a run so that no worker ever begins it; `false`: a worker has it.
+pub(super) async fn withdraw(task: &Task, queue: &ToolQueue, call: CallId, run: u32) -> bool {
+    let key = claim_key(&task.session.key, call, run);
+    let mut tries = 0;
+    loop {
+        match queue.claims.claim(&key, WITHDRAWN).await {
+            Ok(Claimed::Mine) => return true,
+            Ok(Claimed::Other(_)) => return false,
+            Err(WriteError::Refused(detail)) => {
+                tracing::error!(key, detail, "claim refused for good");
+                return false;
+            }
+            Err(error) => {
+                tries += 1;
+                task.again("claim not withdrawn", tries, &error).await;
+            }
+        }
+    }
+}
+
+async fn until_done<F>(task: &Task, what: &'static str, mut write: impl FnMut() -> F)
+where
+    F: Future<Output = Result<(), WriteError>>,
+{
+    let mut tries = 0;
+    loop {
+        match write().await {
+            Ok(()) => return,
+            Err(WriteError::Refused(detail)) => {
+                tracing::error!(session = %task.session.key, what, detail, "given up");
+                return;
+            }
+            Err(error) => {
+                tries += 1;
+                task.again(what, tries, &error).await;
+            }
+        }
+    }
 }

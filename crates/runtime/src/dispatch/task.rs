@@ -7,11 +7,12 @@ use steadfast_core::effect::Effect;
 use steadfast_core::id::CallId;
 use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
 use steadfast_core::session::Session;
+use steadfast_store::error::WriteError;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
 use crate::feed::Feed;
-use crate::host::Host;
+use crate::host::{Host, backoff};
 use crate::spill::{Patience, Spill};
 use crate::triage::Slot;
 
@@ -33,6 +34,14 @@ impl Task {
 
     pub(super) fn call(&self, id: CallId) -> Option<&Call> {
         self.session.call(id)
+    }
+
+    /// A write of this effect failed and is tried again, after a wait that grows.
+    pub(super) async fn again(&self, what: &'static str, tries: u32, error: &WriteError) {
+        tracing::warn!(session = %self.session.key, what, tries, %error, "again");
+        let options = &self.host.options;
+        let wait = backoff(options.append_retry_min, options.append_retry_max, tries);
+        tokio::time::sleep(wait).await;
     }
 
     pub(super) fn spill(&self) -> Spill<'_> {

@@ -94,7 +94,7 @@ pub(super) fn tool<'a>(task: &'a Task, call: &Call) -> Result<&'a Arc<Tool>, Cal
 pub(super) fn worker(tool: &Tool) -> Result<Arc<dyn ToolWorker>, CallOutcome> {
     tool.worker
         .clone()
-        .ok_or_else(|| not_run("the client runs this tool, not the node"))
+        .ok_or_else(|| not_run("this tool runs elsewhere, not on this node"))
 }
 
 /// What a tool is told of a call.
@@ -134,7 +134,7 @@ pub(super) async fn job(
     })
 }
 
-fn not_run(detail: &str) -> CallOutcome {
+pub(super) fn not_run(detail: &str) -> CallOutcome {
     CallOutcome::Retry {
         detail: detail.into(),
         retry_after_ms: None,

@@ -63,7 +63,7 @@ impl Mailroom {
 }
 
 /// Why a letter is not taken now.
-enum Left {
+pub(super) enum Left {
     /// It is tried again soon, and nothing overtakes it.
     Soon,
     /// It comes again by itself; it asks for nothing that could be overtaken.
@@ -220,6 +220,7 @@ impl Driver {
                     return Err(Left::Later);
                 }
             }
+            Mail::Answer { answer } => return self.take_answer(answer).await,
             Mail::Command { command, .. } => match self.prepare(command).await {
                 Ok(prepared) => {
                     // Its sender holds a receipt and asks for the answer by the command's id.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use steadfast_core::input::{InDoubtPolicy, Place, ReplayRule};
 use thiserror::Error;
 
-use crate::catalog::finish::FinishedWorker;
+use crate::catalog::finish::{Finish, FinishedWorker};
 use crate::catalog::{Catalog, Tool};
 use crate::definition::{Runner, ToolDefinition};
 use crate::function::{BlockingWorker, FunctionWorker};
@@ -156,14 +156,17 @@ fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
         Runner::Function(handler) => Some(Arc::new(FunctionWorker::new(handler, spec.replay))),
         Runner::Blocking(handler) => Some(Arc::new(BlockingWorker::new(handler, spec.replay))),
         Runner::Worker(worker) => Some(worker),
-        Runner::Client => None,
+        Runner::Client | Runner::Remote => None,
     };
+    let finish = Arc::new(Finish {
+        rule: spec.replay,
+        output,
+        model_view,
+    });
     let worker = inner.map(|inner| -> Arc<dyn ToolWorker> {
         Arc::new(FinishedWorker {
             inner,
-            rule: spec.replay,
-            output,
-            model_view,
+            finish: Arc::clone(&finish),
             check,
         })
     });
@@ -172,6 +175,7 @@ fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
         worker,
         policy,
         input,
+        finish,
     })
 }
 
@@ -194,8 +198,8 @@ fn conflict(spec: &ToolSpec, runner: &Runner) -> Option<&'static str> {
             "a client-side tool has the kind client_side and the place client, and no other tool has",
         ),
         (
-            spec.place == Place::Remote,
-            "it has a worker in this process, so its place is local",
+            matches!(runner, Runner::Remote) && spec.place != Place::Remote,
+            "nothing in this process runs it, so its place is remote",
         ),
         (
             matches!(

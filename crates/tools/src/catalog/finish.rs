@@ -16,12 +16,17 @@ use crate::function::ToolCall;
 use crate::schema::Schema;
 use crate::worker::{Executor, Job, ToolIo, ToolWorker};
 
-/// A worker whose answers are checked against the output schema and mapped for the model.
-pub(super) struct FinishedWorker {
-    pub(super) inner: Arc<dyn ToolWorker>,
+/// What a tool's answers are held against, and how they are mapped for the model.
+pub(super) struct Finish {
     pub(super) rule: ReplayRule,
     pub(super) output: Option<Schema>,
     pub(super) model_view: Option<ModelView>,
+}
+
+/// A worker whose answers are finished.
+pub(super) struct FinishedWorker {
+    pub(super) inner: Arc<dyn ToolWorker>,
+    pub(super) finish: Arc<Finish>,
     /// Takes the place of the worker's own check.
     pub(super) check: Option<CheckHandler>,
 }
@@ -34,7 +39,7 @@ impl ToolWorker for FinishedWorker {
 
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome {
         match self.inner.run(job, io).await {
-            CallOutcome::Done(output) => CallOutcome::Done(self.finish(output)),
+            CallOutcome::Done(output) => CallOutcome::Done(self.finish.apply(output)),
             other @ (CallOutcome::Retry { .. } | CallOutcome::Unknown { .. }) => other,
         }
     }
@@ -51,7 +56,7 @@ impl ToolWorker for FinishedWorker {
             }
         };
         match tokio::time::timeout(remaining, asking).await {
-            Ok(CheckAnswer::Done(output)) => CheckAnswer::Done(self.finish(output)),
+            Ok(CheckAnswer::Done(output)) => CheckAnswer::Done(self.finish.apply(output)),
             Ok(other @ (CheckAnswer::NotDone | CheckAnswer::Withdrawn | CheckAnswer::Unknown)) => {
                 other
             }
@@ -60,8 +65,8 @@ impl ToolWorker for FinishedWorker {
     }
 }
 
-impl FinishedWorker {
-    fn finish(&self, mut output: CallOutput) -> CallOutput {
+impl Finish {
+    pub(super) fn apply(&self, mut output: CallOutput) -> CallOutput {
         let Stored::Inline(said) = &output.output else {
             return output;
         };
