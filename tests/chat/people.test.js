@@ -5,7 +5,7 @@ import {
   lastAssistantMessageIsCompleteWithToolCalls as completed,
 } from 'ai';
 import {
-  chat, check, checkReplay, ledger, newId, plain, replayed, script, send, texts, tools,
+  api, chat, check, checkReplay, ledger, newId, plain, replayed, script, send, texts, tools, until,
 } from './client.js';
 
 const refund = order => ({ tool: 'refund', input: { order } });
@@ -211,6 +211,19 @@ test('host tools alone never make the client send again', async () => {
   const one = chat(newId('host'), { sendAutomaticallyWhen: completed });
   await send(one, script({ tool: 'look', input: { at: 'h' } }, { text: '' }));
   await check(one);
+  assert.equal(posts(one), 1);
+});
+
+test('a turn that is cancelled at a tool is not sent again', async () => {
+  const id = newId('cancelled');
+  const one = chat(id, { sendAutomaticallyWhen: completed });
+  const done = send(one, script({ tool: 'slow', input: {} }, { text: 'never said' }));
+  await until('the call', () => one.chat.messages[1]?.parts.length > 1);
+  await fetch(`${api}/${id}/stop`, { method: 'POST' });
+  await done;
+  await settled(one);
+  await check(one);
+  assert.deepEqual(states(one.chat.messages[1]), ['output-error']);
   assert.equal(posts(one), 1);
 });
 

@@ -26,11 +26,12 @@ fn agents(ledger: &Ledger) -> String {
     let asking = "replay = \"keyed\"\napproval = \"user-approval\"";
     format!(
         "[providers.scripted]\nkind = \"scripted\"\n[agents.chat]\nmodel = \"scripted/demo\"\n\
-         {}{}{}\
+         {}{}{}{}\
          [[agents.chat.tools]]\nname = \"ask\"\ndescription = \"Asks the user\"\nclient = true\n",
         tool("look", look),
         tool("refund", asking),
         tool("poison", "replay = \"keyed\""),
+        tool("slow", "replay = \"keyed\""),
     )
 }
 
@@ -61,7 +62,8 @@ async fn control(request: Request, product: Arc<Mutex<Product>>, ledger: Arc<Led
 
 #[tokio::test]
 async fn the_published_client_is_served() {
-    let project = match installed().await {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("chat");
+    let project = match installed(&source, "chat").await {
         Ok(project) => project,
         Err(why) => return left_out::say("the_published_client_is_served", &why),
     };
@@ -69,6 +71,7 @@ async fn the_published_client_is_served() {
     let poison = json!({
         "a": [{ "__proto__": { "b": 1 } }], "constructor": { "prototype": 1 },
     });
+    ledger.usually("slow", Behaviour::Silence);
     ledger.usually("poison", Behaviour::Answer(poison));
     let product = Product::start(&agents(&ledger)).await;
     let url = product.client().url("");
@@ -95,22 +98,47 @@ async fn the_published_client_is_served() {
     assert!(text.contains("\n# skipped 0\n"), "{text}");
 }
 
-/// The tests with what they need, beside the tools of the test command; installed once for each
+#[tokio::test]
+async fn the_example_page_builds_and_the_readme_shows_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let source = root.join("deploy/examples/chat");
+    let page = fs::read_to_string(source.join("src/chat.jsx")).unwrap();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let shown_there = readme.split("```jsx\n").nth(1).unwrap();
+    let shown_there = shown_there.split("```").next().unwrap();
+    let unindented = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(|line| line.trim().to_owned());
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    let (page, excerpt) = (unindented(&page), unindented(shown_there));
+    let found = page.windows(excerpt.len()).any(|lines| lines == excerpt);
+    assert!(found, "the page has no such lines:\n{shown_there}");
+    let project = match installed(&source, "chat-page").await {
+        Ok(project) => project,
+        Err(why) => {
+            let test = "the_example_page_builds_and_the_readme_shows_it";
+            return left_out::say(test, &why);
+        }
+    };
+    let built = Command::new("npm")
+        .args(["run", "build"])
+        .current_dir(project)
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    assert!(built.status.success(), "{}", shown(&built));
+}
+
+/// A Node project with what it needs, beside the tools of the test command; installed once for each
 /// lock file.
-async fn installed() -> Result<PathBuf, String> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("chat");
+async fn installed(source: &Path, name: &str) -> Result<PathBuf, String> {
     let tools = match std::env::var_os("STEADFAST_TOOLS") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools"),
     };
-    let project = tools.join("chat");
-    fs::create_dir_all(&project).unwrap();
-    for entry in fs::read_dir(&source).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_file() {
-            fs::copy(entry.path(), project.join(entry.file_name())).unwrap();
-        }
-    }
+    let project = tools.join(name);
+    copy(source, &project);
     let lock = fs::read(source.join("package-lock.json")).unwrap();
     let mark = project.join("installed-lock.json");
     if fs::read(&mark).is_ok_and(|installed| installed == lock) {
@@ -128,6 +156,20 @@ async fn installed() -> Result<PathBuf, String> {
     }
     fs::write(&mark, lock).unwrap();
     Ok(project)
+}
+
+/// Copies a project's own files.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), target).unwrap();
+        } else if entry.file_name() == "src" {
+            copy(&entry.path(), &target);
+        }
+    }
 }
 
 fn shown(output: &Output) -> String {

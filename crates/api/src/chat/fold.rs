@@ -256,6 +256,11 @@ impl Fold {
             // answers by itself.
             self.out.extend([Chunk::StartStep, Chunk::FinishStep]);
         }
+        if self.phase == Phase::Running {
+            // Also because a client keeps a step mark only with the next thing that it keeps.
+            let message_metadata = self.metadata();
+            self.out.push(Chunk::MessageMetadata { message_metadata });
+        }
         self.phase = Phase::Ended;
         let reason = reason.into();
         self.out.push(Chunk::Abort { reason });

@@ -455,6 +455,7 @@ fn a_cancelled_turn_ends_by_abort_and_is_never_sent_back() {
     text-end {"id":"1-0"}
     tool-output-error {"errorText":"The call was not made: the turn ended first.","toolCallId":"call-1-1-0"}
     finish-step
+    message-metadata
     abort {"reason":"cancelled"}
     "#);
     let mut story = Story::live();
@@ -465,7 +466,10 @@ fn a_cancelled_turn_ends_by_abort_and_is_never_sent_back() {
     ]);
     let told = story.told();
     assert!(
-        told.ends_with("finish-step\nstart-step\nfinish-step\nabort {\"reason\":\"cancelled\"}"),
+        told.ends_with(
+            "finish-step\nstart-step\nfinish-step\nmessage-metadata\n\
+             abort {\"reason\":\"cancelled\"}"
+        ),
         "{told}"
     );
 }
