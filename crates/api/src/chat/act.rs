@@ -44,8 +44,8 @@ impl Chat<'_> {
         let session = self.api.backend().load_any(self.key).await?;
         match &session.existence {
             Existence::Absent => Ok(None),
-            Existence::Open(profile) if profile.agent != *self.agent => Err(session_not_found()),
-            Existence::Open(_) | Existence::Deleting(_) => Ok(Some(session)),
+            Existence::Open(profile) if profile.agent == *self.agent => Ok(Some(session)),
+            Existence::Open(_) | Existence::Deleting(_) => Err(session_not_found()),
         }
     }
 

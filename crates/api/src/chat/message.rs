@@ -1,6 +1,8 @@
 //! The message that chunks make: what the client's own reducer would keep of a stream that began
 //! at the turn's start.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::chunk::Chunk;
@@ -11,6 +13,8 @@ pub(crate) struct Message {
     id: String,
     metadata: Value,
     parts: Vec<Map<String, Value>>,
+    /// Positions of texts that are not at their end.
+    open: BTreeMap<String, usize>,
 }
 
 impl Message {
@@ -41,6 +45,7 @@ impl Message {
             Chunk::ResetStep => {
                 let start = self.parts.iter().rposition(|part| is(part, "step-start"));
                 self.parts.truncate(start.map_or(0, |start| start + 1));
+                self.open.clear();
             }
             Chunk::SteeringMessage { id, parts } => {
                 self.push(json!({"type": "steering-message", "id": id, "parts": parts}));
@@ -61,25 +66,29 @@ impl Message {
 
     fn text(&mut self, chunk: Chunk) {
         match chunk {
-            Chunk::TextStart { .. } => {
+            Chunk::TextStart { id } => {
+                self.open.insert(id, self.parts.len());
                 self.push(json!({"type": "text", "text": "", "state": "streaming"}));
             }
             Chunk::ReasoningStart { id } => {
-                self.push(json!({"type": "reasoning", "id": id, "text": "", "state": "streaming"}))
+                self.open.insert(id.clone(), self.parts.len());
+                let (kind, state) = ("reasoning", "streaming");
+                self.push(json!({"type": kind, "id": id, "text": "", "state": state}));
             }
-            // Texts of committed replies come one after the other.
-            Chunk::TextDelta { delta, .. } | Chunk::ReasoningDelta { delta, .. } => {
-                if let Some(Value::String(text)) =
-                    self.parts.last_mut().and_then(|part| part.get_mut("text"))
-                {
+            Chunk::TextDelta { id, delta } | Chunk::ReasoningDelta { id, delta } => {
+                let position = self.open.get(&id);
+                let part = position.and_then(|position| self.parts.get_mut(*position));
+                if let Some(Value::String(text)) = part.and_then(|part| part.get_mut("text")) {
                     text.push_str(&delta);
                 }
             }
-            _ => {
-                if let Some(part) = self.parts.last_mut() {
+            Chunk::TextEnd { id } | Chunk::ReasoningEnd { id } => {
+                let position = self.open.remove(&id);
+                if let Some(part) = position.and_then(|position| self.parts.get_mut(position)) {
                     part.insert("state".into(), "done".into());
                 }
             }
+            _ => {}
         }
     }
 

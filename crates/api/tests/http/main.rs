@@ -3,6 +3,7 @@
 
 mod access;
 mod bad_input;
+mod chat;
 mod events;
 mod fuzz;
 mod messages;

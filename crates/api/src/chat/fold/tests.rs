@@ -1,5 +1,6 @@
 use std::fmt::Write;
 
+use proptest::prelude::*;
 use serde_json::json;
 use steadfast_core::command::MessageOptions;
 use steadfast_core::content::{CallInput, CallOutput, ContentPart, ReplyPart, Stored, ToolOutput};
@@ -504,4 +505,93 @@ fn a_message_that_joins_is_told_between_steps() {
     steering-message {"id":"m2","parts":[{"text":"hurry","type":"text"}]}
     start-step
     "#);
+}
+
+#[test]
+fn a_message_that_waits_in_the_mailbox_finds_its_turn() {
+    let message = MessageId::new("m1").unwrap();
+    let mut story = Story::new(0);
+    story.fold = Fold::new(Turn::Of(message.clone()), 0);
+    story.events(&begin()[..2]);
+    assert_eq!(story.told(), "start {\"messageId\":\"assistant-1\"}");
+    let mut refused = Story::new(0);
+    refused.fold = Fold::new(Turn::Of(message.clone()), 0);
+    refused.events(&[Event::CommandSettled {
+        command: message,
+        digest: steadfast_core::command::Digest(0),
+        verdict: Verdict::Rejected {
+            reason: steadfast_core::event::Rejection::QueueFull,
+        },
+    }]);
+    assert_eq!(
+        refused.told(),
+        "error {\"errorText\":\"the message was refused: queue_full\"}"
+    );
+}
+
+/// What a client keeps of these chunks.
+fn kept(chunks: Vec<Chunk>) -> Option<Value> {
+    let mut message = crate::chat::message::Message::default();
+    chunks.into_iter().for_each(|chunk| message.take(chunk));
+    message.into_json()
+}
+
+/// What a model writes: texts, reasoning and calls in any order.
+fn parts_strategy() -> impl Strategy<Value = Vec<(u8, String)>> {
+    prop::collection::vec((0_u8..3, "[a-z]{0,6}"), 0..6)
+}
+
+proptest! {
+    /// Whatever frames a client saw, lost or got late: the committed reply makes the same message.
+    #[test]
+    fn live_frames_change_nothing_of_the_message(
+        parts in parts_strategy(),
+        shown in parts_strategy(),
+        same in any::<bool>(),
+        frames in prop::collection::vec((0_usize..8, 0_usize..8, any::<bool>(), 1_u32..3), 0..12),
+        withdrawn in prop::option::of(0_usize..12),
+    ) {
+        let shown = if same { parts.clone() } else { shown };
+        let (mut reply, mut calls) = (Vec::new(), Vec::new());
+        for (kind, text) in &parts {
+            reply.push(Stored::Inline(match kind {
+                0 => ReplyPart::Text { text: text.clone(), native: None },
+                1 => ReplyPart::Reasoning { text: text.clone(), native: None },
+                _ => {
+                    let index = u16::try_from(calls.len()).unwrap();
+                    calls.push(asked("host", Gate::Open, Place::Local));
+                    ReplyPart::Call { index, native: None }
+                }
+            }));
+        }
+        let events = [replied(reply, calls), completed()];
+        let mut alone = Story::new(0);
+        alone.events(&begin()).events(&events);
+        let mut live = Story::live();
+        live.events(&begin());
+        let mut n = 0;
+        for (at, (part, letters, lost, attempt)) in frames.into_iter().enumerate() {
+            let Some((kind, text)) = shown.get(part) else { continue };
+            let text: String = text.chars().take(letters).collect();
+            let delta = match kind {
+                0 => Delta::Text { part: u32::try_from(part).unwrap(), text },
+                1 => Delta::Reasoning { part: u32::try_from(part).unwrap(), text },
+                _ => {
+                    let before = shown.iter().take(part).filter(|(kind, _)| *kind == 2);
+                    let index = u16::try_from(before.count()).unwrap();
+                    Delta::ToolInput { index, tool: "host".into(), text }
+                }
+            };
+            if withdrawn == Some(at) {
+                live.frame(n, attempt, Delta::Withdrawn);
+                n += 1;
+            }
+            if !lost {
+                live.frame(n, attempt, delta);
+            }
+            n += 1;
+        }
+        live.events(&events);
+        prop_assert_eq!(kept(live.fold.take()), kept(alone.fold.take()));
+    }
 }
