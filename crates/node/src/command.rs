@@ -60,6 +60,9 @@ const USAGE: u8 = 2;
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
+    if let Some(code) = steadfast_tools::command::lifeline::enter() {
+        return code;
+    }
     let command = CommandLine::parse().command.unwrap_or_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -15,10 +15,12 @@
 //! `{ "state": "done" | "not_done" | "unknown", "result"? }`.
 //!
 //! It runs in a process group of its own, which is killed when its call is over, is dropped or
-//! panics; what wants to live longer must leave the group. Only if this process itself is killed
-//! the command goes on without us: a `never` call is then in doubt, and a call that runs again may
-//! overlap with it, which is what `keyed` means and `safe` allows.
+//! panics; what wants to live longer must leave the group. A program that calls
+//! [`lifeline::enter`] first thing has its commands ended also when it is itself killed. In any
+//! other program they then go on without it: a `never` call is in doubt, and a call that runs again
+//! may overlap with it, which is what `keyed` means and `safe` allows.
 
+pub mod lifeline;
 mod options;
 mod process;
 
@@ -62,7 +64,7 @@ impl CommandTool {
         more_env: &[(&str, &str)],
         cancelled: &CancellationToken,
     ) -> Result<Ended, NotEnded> {
-        let mut command = self.prepared.command();
+        let (mut command, has_lifeline) = self.prepared.command();
         command
             .env("STEADFAST_KEY", job.key())
             .env("STEADFAST_SESSION", job.session.session.as_str())
@@ -79,6 +81,7 @@ impl CommandTool {
         }
         run(Run {
             command,
+            has_lifeline,
             input: format!("{}\n", job.input).into_bytes(),
             remaining: Duration::from_millis(job.remaining_ms),
             grace: GRACE,

@@ -8,5 +8,6 @@
 mod against_a_node;
 mod command_line;
 mod example;
+mod lifeline;
 mod process;
 mod streams;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::process::Command;
 
+use crate::command::lifeline;
+
 /// Why a command tool cannot be used: it is refused at start-up.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CommandToolError {
@@ -140,13 +142,17 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// The command with nothing of our environment but what was named.
-    pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+    /// How it is started, and whether with a lifeline.
+    pub(super) fn command(&self) -> (Command, bool) {
+        let (mut command, has_lifeline) = match lifeline::around(&self.program) {
+            Some(command) => (command, true),
+            None => (Command::new(&self.program), false),
+        };
         command.args(&self.args).env_clear().envs(&self.env);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        command
+        (command, has_lifeline)
     }
 }
 

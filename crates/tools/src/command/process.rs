@@ -11,6 +11,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::command::lifeline::{self, NOT_STARTED};
 use crate::received::{Flood, Received};
 
 /// How long output is read after the command ended, in case something that left its group holds
@@ -23,6 +24,9 @@ const STDERR_BYTES_MAX: usize = 8 * 1024;
 /// A command to be run.
 pub(super) struct Run<'a> {
     pub(super) command: Command,
+    /// What is started is a companion that starts the command, and ends it when its standard input
+    /// ends.
+    pub(super) has_lifeline: bool,
     pub(super) input: Vec<u8>,
     pub(super) remaining: Duration,
     /// Between the polite signal and the hard one.
@@ -69,8 +73,16 @@ pub(super) async fn run(run: Run<'_>) -> Result<Ended, NotEnded> {
     };
     let mut output = Received::new(run.output_bytes_max);
     let mut complaints = Vec::new();
+    let input = if run.has_lifeline {
+        lifeline::message(run.input)
+    } else {
+        run.input
+    };
+    // Kept until the group is: its end would end the group at once.
+    let mut lifeline = None;
     let exited = {
-        let feeding = feed(stdin, &run.input);
+        let kept = run.has_lifeline.then_some(&mut lifeline);
+        let feeding = feed(stdin, &input, kept);
         let listening = listen(stdout, &mut output);
         let complaining = keep_end(stderr, &mut complaints);
         let pipes = pin!(async { tokio::try_join!(feeding, listening, complaining).map(|_| ()) });
@@ -78,6 +90,12 @@ pub(super) async fn run(run: Run<'_>) -> Result<Ended, NotEnded> {
         wait(&mut child, &mut group, pipes, run.cancelled, out_of_time).await
     };
     match exited {
+        Ok(status) if run.has_lifeline && was_not_started(status, &complaints) => {
+            let (_, mark) = NOT_STARTED;
+            let reason = String::from_utf8_lossy(complaints.get(mark.len()..).unwrap_or_default());
+            let detail = format!("the command cannot be started: {reason}");
+            Err(NotEnded::NotStarted(detail))
+        }
         Ok(status) => Ok(Ended {
             status,
             stdout: output,
@@ -127,11 +145,23 @@ async fn wait(
     Ok(status)
 }
 
-/// Writes the input and closes the pipe.
-async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Result<(), Flood> {
+fn was_not_started(status: ExitStatus, complaints: &[u8]) -> bool {
+    let (code, mark) = NOT_STARTED;
+    status.code() == Some(code) && complaints.starts_with(mark)
+}
+
+/// Writes the input, and closes the pipe or keeps it.
+async fn feed(
+    mut stdin: ChildStdin,
+    input: &[u8],
+    kept: Option<&mut Option<ChildStdin>>,
+) -> Result<(), Flood> {
     // A command may end or close its input without reading all of it: its exit code is its word.
     if let Err(error) = stdin.write_all(input).await {
         tracing::debug!(%error, "a command did not read its whole input");
+    }
+    if let Some(kept) = kept {
+        *kept = Some(stdin);
     }
     Ok(())
 }

@@ -225,7 +225,8 @@ async fn a_command_that_ignores_the_polite_signal_is_killed() {
     let script = format!("trap '' TERM; {connect} echo up >&3; sleep 1000 & wait");
     let cancelled = CancellationToken::new();
     let running = run(Run {
-        command: tool(bash(&script)).prepared.command(),
+        command: tool(bash(&script)).prepared.command().0,
+        has_lifeline: false,
         input: Vec::new(),
         remaining: Duration::from_secs(20),
         grace: Duration::from_millis(50),
