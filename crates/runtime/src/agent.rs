@@ -9,7 +9,7 @@ use steadfast_core::input::Policy;
 use steadfast_core::session::Turn;
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
-use steadfast_harness::request::ToolDeclaration;
+use steadfast_harness::request::{ProviderTool, ToolDeclaration};
 use steadfast_tools::catalog::{Catalog, Tool};
 use steadfast_tools::filter::ToolFilter;
 
@@ -99,7 +99,10 @@ fn declarations(catalog: &Catalog, filter: &ToolFilter) -> Vec<ToolDeclaration> 
         name: tool.spec.name.clone(),
         description: tool.spec.description.clone(),
         input_schema: tool.spec.input_schema.clone(),
-        provider: None,
+        provider: tool.spec.provider.as_ref().map(|provider| ProviderTool {
+            id: provider.id.clone(),
+            options: provider.options.clone(),
+        }),
     };
     catalog.offered(filter).map(declare).collect()
 }

@@ -26,7 +26,7 @@ use crate::worker::ToolWorker;
 pub struct Tool {
     /// What it is to the outside.
     pub spec: ToolSpec,
-    /// What runs it; `None`: the client does, or a worker elsewhere.
+    /// What runs it; `None`: the client does, a worker elsewhere, or the model's provider.
     pub worker: Option<Arc<dyn ToolWorker>>,
     /// Decides who must agree; `None`: the specification says it.
     pub policy: Option<ApprovalPolicy>,

@@ -8,13 +8,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use steadfast_core::content::ToolOutput;
 use steadfast_core::input::{CheckAnswer, InDoubtPolicy, Place, ReplayRule};
 
 use crate::approval::ApprovalPolicy;
 use crate::function::{BlockingHandler, Handler, ToolCall};
-use crate::spec::{Approval, ToolKind, ToolSpec};
+use crate::spec::{Approval, ProviderType, ToolKind, ToolSpec};
 use crate::worker::ToolWorker;
 
 /// What the model sees of an output.
@@ -34,6 +34,8 @@ pub(crate) enum Runner {
     Client,
     /// A worker elsewhere does, and nothing in this process can.
     Remote,
+    /// The model's provider does, within its reply.
+    Provider,
 }
 
 /// A tool before it stands in a catalog. Unless told otherwise it must not be repeated, needs
@@ -104,6 +106,29 @@ impl ToolDefinition {
     #[must_use]
     pub fn checked(mut self) -> Self {
         self.spec.check = true;
+        self
+    }
+
+    /// A tool that the model's provider defines and runs itself, such as its web search: what it
+    /// did comes with the reply, is recorded and goes back with the next request.
+    pub fn provider_executed(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        provider: ProviderType,
+    ) -> Self {
+        let mut spec = ToolSpec::new(name, description, json!({ "type": "object" }));
+        spec.kind = ToolKind::ProviderExecuted;
+        spec.provider = Some(provider);
+        Self::new(spec, Runner::Provider)
+    }
+
+    /// It has the name and the shape of a tool that the model's provider defines, such as its bash
+    /// tool: the model is told the provider's type in place of description and schema, and calls
+    /// run here.
+    #[must_use]
+    pub fn provider_defined(mut self, provider: ProviderType) -> Self {
+        self.spec.kind = ToolKind::ProviderDefined;
+        self.spec.provider = Some(provider);
         self
     }
 

@@ -18,6 +18,9 @@ pub struct ToolSpec {
     pub output_schema: Option<Value>,
     /// Who defines and who runs it.
     pub kind: ToolKind,
+    /// Which of a model provider's tools it is; only of the two kinds that are one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderType>,
     /// Where it runs.
     pub place: Place,
     /// May a call be repeated.
@@ -62,6 +65,7 @@ impl ToolSpec {
             input_schema,
             output_schema: None,
             kind: ToolKind::Function,
+            provider: None,
             place: Place::Local,
             replay: ReplayRule::Never,
             check: false,
@@ -82,6 +86,16 @@ impl ToolSpec {
             ReplayRule::Never => 1,
         }
     }
+}
+
+/// A tool whose shape is a model provider's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProviderType {
+    /// Provider and type, for example `anthropic.bash_20250124`.
+    pub id: String,
+    /// The provider's own settings of the tool, an object.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub options: Value,
 }
 
 /// Who defines and who runs a tool.

@@ -58,6 +58,11 @@ fn tool(tool: &ToolDeclaration) -> Option<Value> {
     let kind = provider.type_of("openai")?;
     let mut encoded = object(Some(&provider.options));
     encoded.insert("type".into(), json!(kind));
+    if kind == "custom" {
+        // The one of its tools that is named by who uses it.
+        encoded.insert("name".into(), json!(tool.name));
+        encoded.insert("description".into(), json!(tool.description));
+    }
     Some(Value::Object(encoded))
 }
 

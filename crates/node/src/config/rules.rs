@@ -4,6 +4,7 @@
 mod agent;
 mod node;
 mod provider;
+mod provider_tool;
 mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -306,3 +306,58 @@ fn a_filter_may_name_a_tool_that_is_written_in_rust() {
     let active = Some(vec!["refund".to_owned()]);
     assert_eq!(config.agents["a"].active_tools, active);
 }
+
+#[test]
+fn tools_of_a_provider_go_with_its_wire_its_names_and_who_runs_them() {
+    let problem = |kind: &str, tool: &str| {
+        let text = format!(
+            "[providers.p]\nkind = \"{kind}\"\nbase_url = \"http://127.0.0.1:9\"\n\
+             [agents.a]\nmodel = \"p/m\"\n[[agents.a.tools]]\ndescription = \"x\"\n{tool}"
+        );
+        load(&text, &[], &[]).err().map(|error| error.to_string())
+    };
+    let bash = "name = \"bash\"\nprovider = \"anthropic.bash_20250124\"\n";
+    let run = "command = { program = \"cat\" }\n";
+    let search = "name = \"web_search\"\nprovider = \"anthropic.web_search_20250305\"\n";
+    let shell = "name = \"shell\"\nprovider = \"openai.local_shell\"\n";
+    assert_eq!(problem("anthropic", &format!("{bash}{run}")), None);
+    assert_eq!(problem("anthropic", search), None);
+    let openai = "name = \"search\"\nprovider = \"openai.web_search\"\n";
+    assert_eq!(problem("openai-responses", openai), None);
+    let named = bash.replace("\"bash\"", "\"shell\"");
+    let refused = [
+        ("anthropic", bash.to_owned(), "nothing runs it"),
+        ("anthropic", format!("{search}{run}"), "the provider runs"),
+        (
+            "anthropic",
+            format!("{named}{run}"),
+            "only under the name `bash`",
+        ),
+        ("anthropic", openai.to_owned(), "does not speak the wire"),
+        ("openai-chat", openai.to_owned(), "does not speak the wire"),
+        (
+            "openai-responses",
+            format!("{shell}{run}"),
+            "cannot be run here",
+        ),
+        (
+            "anthropic",
+            format!("{search}approval = \"user-approval\"\n"),
+            "within its reply",
+        ),
+        (
+            "anthropic",
+            format!("name = \"a\"\n{run}provider_options = {{ a = 1 }}\n"),
+            "only a tool with `provider`",
+        ),
+        (
+            "anthropic",
+            "name = \"bash\"\nprovider = \"mistral.bash\"\n".to_owned(),
+            "provider",
+        ),
+    ];
+    for (kind, tool, words) in refused {
+        let told = problem(kind, &tool).unwrap_or_default();
+        assert!(told.contains(words), "{tool}\n{told}");
+    }
+}

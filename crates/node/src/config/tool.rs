@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::config::duration::Duration;
 
-/// A tool. It has exactly one of `http`, `command` and `client = true`.
+/// A tool. It has exactly one of `http`, `command` and `client = true`, or is a `provider`'s and run
+/// there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolOptions {
@@ -62,6 +63,18 @@ pub struct ToolOptions {
     /// The client runs it and sends the result.
     #[serde(default)]
     pub client: bool,
+    /// It is this tool of the model's provider, as `PROVIDER.TYPE`. One that the provider runs, such
+    /// as `anthropic.web_search_20250305` or `openai.web_search`, has no `http` or `command`; one
+    /// that it only defines, such as `anthropic.bash_20250124`, has one.
+    #[serde(default)]
+    #[schemars(
+        regex(pattern = "^(anthropic|openai)\\..+$"),
+        title = "text of the form \"provider.type\""
+    )]
+    pub provider: Option<String>,
+    /// The provider's own settings of its tool.
+    #[serde(default)]
+    pub provider_options: Map<String, Value>,
 }
 
 /// May a call be repeated after a crash.

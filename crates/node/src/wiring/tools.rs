@@ -8,7 +8,7 @@ use steadfast_core::input::{InDoubtPolicy, ReplayRule};
 use steadfast_tools::command::CommandTool;
 use steadfast_tools::definition::ToolDefinition;
 use steadfast_tools::http::HttpTool;
-use steadfast_tools::spec::{Approval, ToolSpec};
+use steadfast_tools::spec::{Approval, ProviderType, ToolSpec};
 
 use crate::config::secret::{Secret, SecretError};
 use crate::config::tool::{
@@ -25,6 +25,14 @@ pub(super) fn definition(agent: &str, options: &ToolOptions) -> Result<ToolDefin
         let tool = ToolDefinition::client_side(&options.name, &options.description, input_schema);
         return Ok(limited(tool, options));
     }
+    let provider = options.provider.as_ref().map(|id| ProviderType {
+        id: id.clone(),
+        options: Value::Object(options.provider_options.clone()),
+    });
+    let defined = |tool: ToolDefinition| match &provider {
+        Some(provider) => tool.provider_defined(provider.clone()),
+        None => tool,
+    };
     let spec = ToolSpec {
         replay: rule(options.replay),
         check: options.check,
@@ -33,17 +41,21 @@ pub(super) fn definition(agent: &str, options: &ToolOptions) -> Result<ToolDefin
     if let Some(http) = &options.http {
         let worker = HttpTool::new(http_options(http).map_err(|error| failed(&error))?)
             .map_err(|error| failed(&error))?;
-        return Ok(limited(
-            ToolDefinition::with_worker(spec, Arc::new(worker)),
-            options,
-        ));
+        let tool = ToolDefinition::with_worker(spec, Arc::new(worker));
+        return Ok(limited(defined(tool), options));
     }
     if let Some(command) = &options.command {
         let worker = CommandTool::new(command_options(command).map_err(|error| failed(&error))?)
             .map_err(|error| failed(&error))?;
-        return Ok(limited(
-            ToolDefinition::with_worker(spec, Arc::new(worker)),
-            options,
+        let tool = ToolDefinition::with_worker(spec, Arc::new(worker));
+        return Ok(limited(defined(tool), options));
+    }
+    if let Some(provider) = provider {
+        let (name, description) = (&options.name, &options.description);
+        return Ok(ToolDefinition::provider_executed(
+            name,
+            description,
+            provider,
         ));
     }
     Err(StartError::Setup {

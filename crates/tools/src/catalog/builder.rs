@@ -12,7 +12,7 @@ use crate::catalog::{Catalog, Tool};
 use crate::definition::{Runner, ToolDefinition};
 use crate::function::{BlockingWorker, FunctionWorker};
 use crate::schema::{Schema, SchemaError};
-use crate::spec::{ToolKind, ToolSpec};
+use crate::spec::{Approval, ToolKind, ToolSpec};
 use crate::worker::ToolWorker;
 
 /// Why a catalog cannot be built: the agent is refused at start-up.
@@ -156,7 +156,7 @@ fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
         Runner::Function(handler) => Some(Arc::new(FunctionWorker::new(handler, spec.replay))),
         Runner::Blocking(handler) => Some(Arc::new(BlockingWorker::new(handler, spec.replay))),
         Runner::Worker(worker) => Some(worker),
-        Runner::Client | Runner::Remote => None,
+        Runner::Client | Runner::Remote | Runner::Provider => None,
     };
     let finish = Arc::new(Finish {
         rule: spec.replay,
@@ -202,13 +202,6 @@ fn conflict(spec: &ToolSpec, runner: &Runner) -> Option<&'static str> {
             "nothing in this process runs it, so its place is remote",
         ),
         (
-            matches!(
-                spec.kind,
-                ToolKind::ProviderDefined | ToolKind::ProviderExecuted
-            ),
-            "tools of a model provider do not stand in a catalog of own tools",
-        ),
-        (
             spec.check && !never,
             "a check is only asked of a tool with the rule never: drop the check or change the rule",
         ),
@@ -237,6 +230,39 @@ fn conflict(spec: &ToolSpec, runner: &Runner) -> Option<&'static str> {
         (
             spec.approval_expires_ms == Some(0),
             "an approval must be given more than no time: drop the expiry or raise it",
+        ),
+    ];
+    checks
+        .into_iter()
+        .find_map(|(wrong, conflict)| wrong.then_some(conflict))
+        .or_else(|| provider_conflict(spec, matches!(runner, Runner::Provider)))
+}
+
+/// The same of what concerns tools of a model provider.
+fn provider_conflict(spec: &ToolSpec, by_provider: bool) -> Option<&'static str> {
+    let of_provider = matches!(
+        spec.kind,
+        ToolKind::ProviderDefined | ToolKind::ProviderExecuted
+    );
+    let checks = [
+        (
+            of_provider != spec.provider.is_some(),
+            "a tool of a model provider names the provider's type, and no other tool does",
+        ),
+        (
+            by_provider != (spec.kind == ToolKind::ProviderExecuted),
+            "a tool that the provider runs has the kind provider_executed, and no other tool has",
+        ),
+        (
+            by_provider
+                && (spec.approval != Approval::NotApplicable || spec.check || spec.exclusive),
+            "the provider runs it within its reply: nobody can be asked, and nothing be checked",
+        ),
+        (
+            spec.provider
+                .as_ref()
+                .is_some_and(|tool| !tool.id.contains('.')),
+            "a provider's type is written PROVIDER.TYPE, for example anthropic.bash_20250124",
         ),
     ];
     checks

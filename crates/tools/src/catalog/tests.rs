@@ -15,7 +15,7 @@ use steadfast_core::limits::DETAIL_BYTES_MAX;
 use super::*;
 use crate::definition::ToolDefinition;
 use crate::function::dynamic_function;
-use crate::spec::{Approval, ToolKind};
+use crate::spec::{Approval, ProviderType, ToolKind};
 use crate::testing::{io, job, job_within};
 
 fn input_schema() -> Value {

@@ -8,7 +8,7 @@ use steadfast_core::limits::DETAIL_BYTES_MAX;
 use crate::catalog::{Catalog, Tool};
 use crate::cut::cut;
 use crate::filter::ToolFilter;
-use crate::spec::Approval;
+use crate::spec::{Approval, ToolKind};
 
 /// Whether a person has agreed to a call already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,10 @@ impl Catalog {
     ) -> CallTriage {
         match self.get(name) {
             Some(tool) => {
-                let gate = if filter.allows(name) {
+                let gate = if tool.spec.kind == ToolKind::ProviderExecuted {
+                    // It is offered so that the provider runs it, and never comes here as a call.
+                    refused("the model's provider runs this tool itself, nothing was done here")
+                } else if filter.allows(name) {
                     tool.gate(input, agreement)
                 } else {
                     denied("this tool is not active")

@@ -32,6 +32,7 @@ pub(super) fn check(
             None => problem.help(format!("add a section [providers.{provider}]")),
         });
     }
+    let wire = config.providers.get(provider).map(|options| options.kind);
     let mut names = BTreeSet::new();
     for (position, options) in agent.tools.iter().enumerate() {
         let at = path.join("tools").join(position);
@@ -42,7 +43,7 @@ pub(super) fn check(
             );
             problems.push(Problem::value(at.join("name"), title).label("the second one"));
         }
-        tool::check(&at, options, problems);
+        tool::check(&at, options, wire, problems);
     }
     filters(&path, agent, rust_tools, problems);
 }

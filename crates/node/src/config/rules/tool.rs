@@ -1,17 +1,24 @@
 //! Rules of `[[agents.NAME.tools]]`.
 
-use super::{http_url, is_plain_name, text_or_secret};
+use super::{http_url, is_plain_name, provider_tool, text_or_secret};
 use crate::config::key_path::KeyPath;
 use crate::config::problem::Problem;
+use crate::config::provider::ProviderKind;
 use crate::config::tool::{ApprovalKind, InDoubtKind, ReplayKind, ToolOptions};
 
-pub(super) fn check(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
+pub(super) fn check(
+    path: &KeyPath,
+    tool: &ToolOptions,
+    wire: Option<ProviderKind>,
+    problems: &mut Vec<Problem>,
+) {
     if !is_plain_name(&tool.name, 64) {
         let at = path.join("name");
         let title = format!("`{at}`: a tool's name is 1 to 64 of [A-Za-z0-9_-]");
         problems.push(Problem::value(at, title));
     }
     executor(path, tool, problems);
+    provider_tool::check(path, tool, wire, problems);
     replay(path, tool, problems);
     if tool.approval_expires_after.is_some() && tool.approval != ApprovalKind::UserApproval {
         let at = path.join("approval_expires_after");
@@ -27,7 +34,8 @@ fn executor(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
     let count = usize::from(tool.http.is_some())
         + usize::from(tool.command.is_some())
         + usize::from(tool.client);
-    if count != 1 {
+    let by_provider = count == 0 && tool.provider.is_some();
+    if count != 1 && !by_provider {
         let what = if count == 0 {
             "nothing runs it"
         } else {

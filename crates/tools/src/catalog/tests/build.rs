@@ -104,9 +104,48 @@ fn what_does_not_go_together_is_refused_at_start_up() {
         ),
         (
             with_spec(|spec| spec.kind = ToolKind::ProviderExecuted),
-            "tools of a model provider",
+            "names the provider's type",
+        ),
+        (
+            with_spec(|spec| {
+                spec.kind = ToolKind::ProviderExecuted;
+                spec.provider = Some(provider_type("anthropic.web_search_20250305"));
+            }),
+            "that the provider runs",
+        ),
+        (
+            echo("bash").provider_defined(provider_type("bash")),
+            "written PROVIDER.TYPE",
+        ),
+        (
+            search().approval(Approval::UserApproval),
+            "nobody can be asked",
         ),
         (client().exclusive(), "cannot be exclusive"),
         (client().check(no_answer), "cannot be checked"),
     ]);
+}
+
+fn provider_type(id: &str) -> ProviderType {
+    ProviderType {
+        id: id.to_owned(),
+        options: json!({}),
+    }
+}
+
+fn search() -> ToolDefinition {
+    let provider = provider_type("anthropic.web_search_20250305");
+    ToolDefinition::provider_executed("web_search", "Searches", provider)
+}
+
+#[test]
+fn a_tool_that_the_provider_runs_is_offered_and_never_run_here() {
+    let catalog = Catalog::builder().with(search()).build().unwrap();
+    let all = ToolFilter::default();
+    assert_eq!(catalog.offered(&all).count(), 1);
+    let triage = catalog.triage("web_search", &CallInput::Json(json!({})), &all);
+    let Gate::Refused { output } = triage.gate else {
+        panic!("{triage:?}")
+    };
+    assert!(output.is_error(), "{output:?}");
 }
