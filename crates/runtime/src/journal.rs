@@ -27,7 +27,7 @@ const ENTRIES_RELAXED_MAX: usize = 256;
 pub(crate) struct Journal {
     committed: Arc<Session>,
     flight: Option<Flight>,
-    decided: Session,
+    decided: Arc<Session>,
     waiting: Vec<Entry>,
     tail: Tail,
     last_record: RecordHash,
@@ -61,8 +61,9 @@ pub(crate) struct Departure {
 impl Journal {
     /// The journal of a session as the log holds it.
     pub(crate) fn new(session: Session, tail: Tail, last_record: RecordHash) -> Self {
+        let session = Arc::new(session);
         Self {
-            committed: Arc::new(session.clone()),
+            committed: Arc::clone(&session),
             flight: None,
             decided: session,
             waiting: Vec::new(),
@@ -117,7 +118,7 @@ impl Journal {
         let (decision, after) = decide_ahead(&self.decided, input, at);
         let events = decision.events.len();
         if events > 0 {
-            self.decided = after;
+            self.decided = Arc::new(after);
             self.waiting.push(Entry {
                 cause,
                 at,
@@ -134,7 +135,7 @@ impl Journal {
     pub(crate) fn forget(&mut self) {
         self.waiting.clear();
         let newest = self.in_flight().unwrap_or(&self.committed);
-        self.decided = Session::clone(newest);
+        self.decided = Arc::clone(newest);
     }
 
     /// Closes the next Record, if something waits and none is in flight: as many entries as fit.
@@ -168,9 +169,9 @@ impl Journal {
             self.waiting = rest;
         };
         let after = if self.waiting.is_empty() {
-            self.decided.clone()
+            Arc::clone(&self.decided)
         } else {
-            fold(&self.committed, &record)
+            Arc::new(fold(&self.committed, &record))
         };
         let departure = Departure {
             expected: self.tail,
@@ -185,7 +186,7 @@ impl Journal {
         };
         self.flight = Some(Flight {
             record: Arc::new(record),
-            after: Arc::new(after),
+            after,
             hash: departure.append.hash,
         });
         Ok(Some(departure))
