@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Health, Message, Shared};
 use crate::folder::FolderLock;
-use crate::operation::Operation;
+use crate::operation::{Operation, Promise};
 use crate::options::Options;
 use crate::storage::Source;
 
@@ -22,6 +22,10 @@ const GROUP_OPERATIONS_MAX: usize = 1_024;
 /// Bytes after which a group takes no more operations, so that a few large ones do not keep all
 /// others waiting for one long sync.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long a group waits that need not be synced, for one that must be and takes it along. What is
+/// only [`Promise::Seen`] is asked for beside the work, and a commit costs much more than its rows.
+const RIDE_ALONG: Duration = Duration::from_millis(5);
 
 /// The writer's side of a store.
 pub(crate) struct Writer {
@@ -112,15 +116,24 @@ impl Writer {
             Err(RecvTimeoutError::Timeout) => return Received::SyncIsDue,
         };
         let mut bytes = first.size_bytes;
+        let mut must_sync = first.promise == Promise::Kept;
         let mut group = vec![first];
+        let ride_until = Instant::now() + RIDE_ALONG;
         while group.len() < GROUP_OPERATIONS_MAX && bytes < GROUP_BYTES_MAX {
-            match self.receiver.try_recv() {
-                Ok(Message::Operation(operation)) => {
+            let next = if must_sync {
+                self.receiver.try_recv().ok()
+            } else {
+                let left = ride_until.saturating_duration_since(Instant::now());
+                self.receiver.recv_timeout(left).ok()
+            };
+            match next {
+                Some(Message::Operation(operation)) => {
                     bytes = bytes.saturating_add(operation.size_bytes);
+                    must_sync |= operation.promise == Promise::Kept;
                     group.push(operation);
                 }
-                Ok(Message::Close) => return Received::End(group),
-                Err(_) => break,
+                Some(Message::Close) => return Received::End(group),
+                None => break,
             }
         }
         Received::Group(group)
