@@ -144,10 +144,6 @@ pub(super) fn not_run(detail: &str) -> CallOutcome {
 /// Runs the tool in a worker of its own. At its deadline, or when it is no longer wanted, it is
 /// asked to stop and has a grace to answer; then the worker is killed, and nobody knows what it did.
 async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
-    // Between the commit and here its end may have been decided: then it does not begin.
-    if task.cancelled.is_cancelled() {
-        return not_run("it was cancelled before it began");
-    }
     let (progress, mut preliminary) = mpsc::channel(PROGRESS_MAX);
     let stop_token = task.cancelled.child_token();
     let io = ToolIo {
@@ -157,7 +153,15 @@ async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
     let call = ready.job.call;
     let (worker, job) = (ready.worker, ready.job);
     let executor = worker.executor();
-    let work = async move { worker.run(job, io).await }.in_current_span();
+    let cancelled = task.cancelled.clone();
+    let work = async move {
+        // Between the commit and here its end may have been decided: then it does not begin.
+        if cancelled.is_cancelled() {
+            return not_run("it was cancelled before it began");
+        }
+        worker.run(job, io).await
+    };
+    let work = work.in_current_span();
     let mut running = match task.host.pools.run(executor, work).await {
         Ok(running) => running,
         Err(error) => return not_run(&format!("its pool takes no calls: {error}")),
