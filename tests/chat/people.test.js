@@ -5,7 +5,7 @@ import {
   lastAssistantMessageIsCompleteWithToolCalls as completed,
 } from 'ai';
 import {
-  api, chat, check, checkReplay, ledger, newId, plain, replayed, script, send, texts, tools, until,
+  api, chat, check, checkReplay, crash, ledger, newId, plain, replayed, script, send, texts, tools, until,
 } from './client.js';
 
 const refund = order => ({ tool: 'refund', input: { order } });
@@ -257,6 +257,34 @@ test('an answer is made anew as often as wanted', async () => {
   assert.notEqual(one.chat.messages[1].id, before);
   assert.equal(texts(one.chat.messages[1]), 'an answer');
   assert.equal((await ledger(id)).length, 3);
+  await checkReplay(id, one);
+});
+
+test('a page that missed an edit elsewhere changes nothing', async () => {
+  const id = newId('stale');
+  const one = chat(id);
+  await send(one, script({ text: 'first' }));
+  await send(one, script({ text: 'second' }));
+  const stale = chat(id, { messages: plain(one.chat.messages) });
+  const [first, , second] = one.chat.messages;
+  await one.chat.sendMessage({ text: script({ text: 'changed' }), messageId: first.id });
+  await stale.chat.sendMessage({ text: script({ text: 'lost' }), messageId: second.id });
+  assert.equal(stale.wire.requests[0].status, 404);
+  assert.equal(JSON.parse(stale.wire.errors[0]).code, 'message_not_found');
+  const again = chat(id, { messages: plain(one.chat.messages) });
+  await again.chat.regenerate();
+  assert.equal(texts(again.chat.messages[1]), 'changed');
+  await checkReplay(id, again);
+});
+
+test('an approval outlives a crash', async () => {
+  const { id, one, parts } = await asked('outlives', refund('G1'), { text: 'still here' });
+  await crash();
+  await answer(one, parts()[0], true);
+  await settled(one);
+  await check(one);
+  assert.equal(texts(one.chat.messages[1]), 'still here');
+  assert.equal((await ledger(id)).length, 1);
   await checkReplay(id, one);
 });
 

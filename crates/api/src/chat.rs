@@ -18,6 +18,7 @@ pub(crate) mod history;
 mod inline;
 mod message;
 pub(crate) mod posted;
+mod standing;
 pub(crate) mod stream;
 mod wire_id;
 

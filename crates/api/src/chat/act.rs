@@ -8,13 +8,12 @@ use steadfast_core::command::{CommandBody, MessageOptions, NewSession, Settler, 
 use steadfast_core::content::Content;
 use steadfast_core::event::{Rejection, TurnOutcome, Verdict};
 use steadfast_core::id::{AgentName, CommandId, MessageId, Seq, SessionKey, TurnId};
-use steadfast_core::receipt::Progress;
 use steadfast_core::session::{Existence, Session};
-use steadfast_core::transcript::{Item, ItemBody};
 use steadfast_runtime::sessions::Admission;
 
 use super::fold::Turn;
 use super::posted::{Ballot, Posted, PostedMessage, Vote};
+use super::standing::{self, Wish};
 use super::{content, wire_id};
 use crate::app::Api;
 use crate::backend::session_not_found;
@@ -66,15 +65,13 @@ impl Chat<'_> {
             let session = self.session().await?;
             let known = session.filter(|session| session.receipts.get(&id).is_some());
             if let Some(session) = known {
-                if let Some(turn) = answered(&session, &id, &content) {
+                let place = standing::of(&session, &id)?;
+                if let Some(turn) = standing::answering(&session, &place, &content) {
                     return Ok(whole(turn));
                 }
-                let options = MessageOptions {
-                    replaces: Some(current(&session, &id).unwrap_or_else(|| id.clone())),
-                    metadata: message.metadata,
-                    ..MessageOptions::default()
-                };
-                return self.replace("edit", &session, &id, content, options).await;
+                let replaces = place.id.clone();
+                let new = (replaces, content, message.metadata);
+                return self.replace(Wish::Edit, &session, &id, new).await;
             }
         }
         let options = MessageOptions {
@@ -89,64 +86,30 @@ impl Chat<'_> {
     async fn again(&self, message: PostedMessage) -> Result<Following, Problem> {
         let id = command_id(&message.id)?;
         let session = self.session().await?.ok_or_else(session_not_found)?;
-        let (replaces, content) = self.found(&session, &id, &message).await?;
-        let options = MessageOptions {
-            replaces: Some(replaces),
-            metadata: message.metadata,
-            ..MessageOptions::default()
-        };
-        self.replace("again", &session, &id, content, options).await
-    }
-
-    /// The message in the log that a client knows under this id, with its content.
-    async fn found(
-        &self,
-        session: &Session,
-        id: &MessageId,
-        message: &PostedMessage,
-    ) -> Result<(MessageId, Content), Problem> {
-        let receipt = session.receipts.get(id).ok_or(Rejection::MessageNotFound)?;
-        if receipt.progress == Some(Progress::Queued) {
-            let queued = session.queue.iter().find(|queued| queued.message == *id);
-            let queued = queued.ok_or(Rejection::MessageNotFound)?;
-            return Ok((id.clone(), (*queued.content).clone()));
-        }
-        let shown = receipt.shown.ok_or(Rejection::MessageNotFound)?;
-        let (replaced, stored) = user_item(session, shown).ok_or(Rejection::MessageNotFound)?;
-        if replaced == id {
-            return Ok((id.clone(), stored.clone()));
-        }
-        // It was replaced before; what stands there now must be what this client sees.
-        let posted = content::of_parts(&message.parts, "parts")?;
-        if posted == *stored {
-            Ok((replaced.clone(), posted))
-        } else {
-            let detail = "the message was changed elsewhere; read the conversation again";
-            Err(Problem::new(ErrorCode::MessageNotFound, detail))
-        }
+        let place = standing::of(&session, &id)?;
+        let new = (place.id.clone(), place.content.clone(), message.metadata);
+        self.replace(Wish::Again, &session, &id, new).await
     }
 
     /// Sends a message in place of an earlier one. The same request again, while the turn that it
-    /// made is open, goes on with that turn; later it is a new wish.
+    /// made is open, goes on with that turn.
     async fn replace(
         &self,
-        wish: &str,
+        wish: Wish,
         session: &Session,
         id: &MessageId,
-        content: Content,
-        options: MessageOptions,
+        (replaces, content, metadata): (MessageId, Content, Value),
     ) -> Result<Following, Problem> {
-        let said = serde_json::to_string(&content).unwrap_or_default();
-        let same = hashed(wish, &[id.as_str(), &said])?;
-        let newest = newest_turn(session);
-        if let Some((turn, message)) = &newest
-            && message.as_str().starts_with(same.as_str())
-            && is_open(session, *turn)
-        {
-            return Ok(whole(*turn));
-        }
-        let base = newest.map_or(0, |(turn, _)| turn.0.0);
-        let id = command_id(&format!("{same}-{base}"))?;
+        let id = match standing::replacement(session, wish, id, &content) {
+            Ok(Ok(id)) => id,
+            Ok(Err(turn)) => return Ok(whole(turn)),
+            Err(_) => return Err(no_id()),
+        };
+        let options = MessageOptions {
+            replaces: Some(replaces),
+            metadata,
+            ..MessageOptions::default()
+        };
         self.submit(id, content, options).await
     }
 
@@ -299,7 +262,7 @@ fn whole(turn: TurnId) -> Following {
 }
 
 /// The turn of the newest message that makes one of its own.
-fn newest_turn(session: &Session) -> Option<(TurnId, MessageId)> {
+pub(super) fn newest_turn(session: &Session) -> Option<(TurnId, MessageId)> {
     let own = |queued: &&Arc<steadfast_core::session::QueuedMessage>| {
         queued.options.when_busy != WhenBusy::Steer
     };
@@ -312,43 +275,9 @@ fn newest_turn(session: &Session) -> Option<(TurnId, MessageId)> {
     queued.max().or(running.max()).or(last.max())
 }
 
-fn is_open(session: &Session, turn: TurnId) -> bool {
+pub(super) fn is_open(session: &Session, turn: TurnId) -> bool {
     session.turn.as_ref().is_some_and(|open| open.id == turn)
         || session.queue.iter().any(|queued| queued.turn == turn)
-}
-
-/// The user's message that stands where this one stood.
-fn user_item(session: &Session, shown: Seq) -> Option<(&MessageId, &Content)> {
-    let mut items = session.transcript.items.iter();
-    items.find_map(|item: &Arc<Item>| match &item.body {
-        ItemBody::User {
-            message, content, ..
-        } if item.seq >= shown => Some((message, &**content)),
-        _ => None,
-    })
-}
-
-/// The newest turn, if it answers this very message, or has: then it is a repetition, no edit.
-fn answered(session: &Session, id: &MessageId, content: &Content) -> Option<TurnId> {
-    let (turn, newest) = newest_turn(session)?;
-    let standing = current(session, id).unwrap_or_else(|| id.clone());
-    let mut queued = session.queue.iter();
-    let said = match queued.find(|queued| queued.message == *id) {
-        Some(queued) => &*queued.content,
-        None => user_item(session, session.receipts.get(id)?.shown?)?.1,
-    };
-    let last = session.last_turn.as_ref();
-    let completed = last.is_some_and(|last| {
-        last.id == turn && matches!(last.outcome, TurnOutcome::Completed { .. })
-    });
-    let same = newest == standing && said == content;
-    (same && (completed || is_open(session, turn))).then_some(turn)
-}
-
-/// The message that stands where this one stood, if it was replaced.
-fn current(session: &Session, id: &MessageId) -> Option<MessageId> {
-    let shown = session.receipts.get(id)?.shown?;
-    user_item(session, shown).map(|(message, _)| message.clone())
 }
 
 fn command_id(message: &str) -> Result<CommandId, Problem> {
