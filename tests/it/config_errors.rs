@@ -76,16 +76,28 @@ const CASES: &[(&str, &str)] = &[
 "#,
     ),
     (
-        "[store]\nkind = \"nats\"\n",
-        r#"error: `store.kind`: `nats` is not available in this build
- --> node.toml:2:8
+        "[store]\nkind = \"nats\"\n[store.nats]\nurl = \"127.0.0.1\"\nmonitor_url = \"\"\nuser = \"x\"\n",
+        r#"error: `store.nats.url`: expected addresses such as nats://127.0.0.1:4222
+ --> node.toml:4:7
   |
-2 | kind = "nats"
-  |        ^^^^^^ not available
-  |
-  = help: use store.kind = "redb": one node, one file
+4 | url = "127.0.0.1"
+  |       ^^^^^^^^^^^ no such address
 
-1 configuration error
+error: `store.nats.monitor_url`: without it nobody knows whether the broker syncs to disk
+ --> node.toml:5:15
+  |
+5 | monitor_url = ""
+  |               ^^
+  |
+  = help: give the address of each server's monitoring page, or set store.require_fsync = false
+
+error: `store.nats.user`: `store.nats.password` is missing beside it
+ --> node.toml:6:1
+  |
+6 | user = "x"
+  | ^^^^
+
+3 configuration errors
 "#,
     ),
     (

@@ -16,6 +16,7 @@ mod full_disk;
 mod many_sessions;
 mod models;
 mod neighbours;
+mod on_a_broker;
 mod one_process;
 mod run_ahead;
 mod shutdown;

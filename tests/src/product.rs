@@ -54,12 +54,22 @@ impl Product {
     /// The same without a process yet.
     pub fn prepare(agents: &str) -> Self {
         let folder = TempDir::with_prefix("steadfast-").unwrap();
+        let data = folder.path().join("data");
+        let store = format!("[store]\nkind = \"redb\"\npath = {data:?}\n");
+        Self::prepare_in(folder, &store, agents)
+    }
+
+    /// The same with a store of the caller's: the table `store` in TOML.
+    pub fn prepare_on(store: &str, agents: &str) -> Self {
+        let folder = TempDir::with_prefix("steadfast-").unwrap();
+        Self::prepare_in(folder, store, agents)
+    }
+
+    fn prepare_in(folder: TempDir, store: &str, agents: &str) -> Self {
         let port = Port::lease();
         let config = format!(
-            "[node]\nname = \"n1\"\nlisten = \"127.0.0.1:{}\"\n\n\
-             [store]\nkind = \"redb\"\npath = {:?}\n\n{agents}\n",
+            "[node]\nname = \"n1\"\nlisten = \"127.0.0.1:{}\"\n\n{store}\n{agents}\n",
             port.number,
-            folder.path().join("data"),
         );
         fs::write(folder.path().join("node.toml"), config).unwrap();
         Self {

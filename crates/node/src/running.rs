@@ -7,11 +7,11 @@ use std::time::Duration;
 use steadfast_core::id::NodeId;
 use steadfast_runtime::RuntimeHandle;
 use steadfast_runtime::sessions::Sessions;
-use steadfast_store_redb::RedbStore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::signal::Signals;
+use crate::wiring::store::OpenStore;
 
 /// A running node. Dropping it ends it at once, as a crash would; [`RunningNode::shutdown`] lets go
 /// of its sessions first.
@@ -26,7 +26,7 @@ pub(crate) struct Parts {
     pub(crate) sessions: Sessions,
     pub(crate) runtime: RuntimeHandle,
     pub(crate) server: JoinHandle<()>,
-    pub(crate) store: RedbStore,
+    pub(crate) store: OpenStore,
     pub(crate) shutdown: CancellationToken,
     pub(crate) drain_grace: Duration,
 }

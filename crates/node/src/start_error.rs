@@ -18,6 +18,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error("the store could not be opened")]
     Store(#[from] OpenError),
+    /// The store on a broker cannot be opened.
+    #[error("the store could not be opened")]
+    Broker(#[from] steadfast_store_nats::OpenError),
     /// The address cannot be listened on.
     #[error("{address} could not be listened on")]
     Listen {

@@ -3,8 +3,9 @@
 mod agents;
 mod auth;
 mod metrics;
+pub(crate) mod nats;
 mod providers;
-mod store;
+pub(crate) mod store;
 mod tools;
 
 pub(crate) use providers::{one_word, provider};
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::config::node::Role;
+use crate::config::store::StoreKind;
 use crate::node::NodeBuilder;
 use crate::running::{Parts, RunningNode};
 use crate::start_error::StartError;
@@ -77,7 +79,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         limits,
         shutdown.clone(),
     ));
-    tracing::info!(%node, %address, store = %config.store.path.display(), "node started");
+    tracing::info!(%node, %address, store = %shown(&config), "node started");
     Ok(RunningNode::new(Parts {
         node,
         address,
@@ -88,6 +90,14 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         shutdown,
         drain_grace: config.node.drain_grace.get(),
     }))
+}
+
+/// Where sessions are kept, for people.
+fn shown(config: &Config) -> String {
+    match config.store.kind {
+        StoreKind::Redb => config.store.path.display().to_string(),
+        StoreKind::Nats => config.store.nats.url.clone(),
+    }
 }
 
 async fn listen(config: &Config) -> Result<TcpListener, StartError> {

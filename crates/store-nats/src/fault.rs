@@ -23,6 +23,12 @@ pub(crate) mod code {
     pub(crate) const STREAM_NAME_IN_USE: u64 = 10058;
     /// A consumer of that name has other settings.
     pub(crate) const CONSUMER_NAME_EXISTS: u64 = 10013;
+    /// The same, as newer brokers say it.
+    pub(crate) const CONSUMER_ALREADY_EXISTS: u64 = 10148;
+    /// More than one replica on a server that is alone.
+    pub(crate) const NOT_CLUSTERED: u64 = 10074;
+    /// No room on the servers, or not as much as the account may use.
+    pub(crate) const NO_ROOM: [u64; 4] = [10023, 10028, 10047, 10052];
     /// Not enough servers for the replicas, or not enough room on them.
     pub(crate) const NO_SUITABLE_PEERS: u64 = 10005;
 }
@@ -64,7 +70,8 @@ impl Fault {
         match self {
             Self::Unavailable(_) | Self::Unknown(_) => true,
             Self::Refused { status, code, .. } => {
-                *status >= 500 || *code == code::NO_SUITABLE_PEERS
+                let alone = *code == code::NOT_CLUSTERED;
+                (*status >= 500 && !alone) || *code == code::NO_SUITABLE_PEERS
             }
             Self::Unreadable(_) => false,
         }
@@ -87,9 +94,22 @@ impl From<Fault> for WriteError {
         match &fault {
             Fault::Unavailable(text) => Self::Unavailable(text.clone()),
             Fault::Unknown(_) | Fault::Unreadable(_) => Self::Unknown(fault.to_string()),
+            Fault::Refused { code, text, .. } if is_full(*code, text) => {
+                Self::Full(fault.to_string())
+            }
             // A broker that is not ready, or in the middle of an election, says so.
             Fault::Refused { status, .. } if *status >= 500 => Self::Unavailable(fault.to_string()),
             Fault::Refused { .. } => Self::Refused(fault.to_string()),
         }
     }
+}
+
+fn is_full(number: u64, text: &str) -> bool {
+    const WORDS: [&str; 3] = [
+        "maximum bytes",
+        "maximum messages exceeded",
+        "no space left",
+    ];
+    code::NO_ROOM.contains(&number)
+        || number == code::NOT_STORED && WORDS.iter().any(|word| text.contains(word))
 }

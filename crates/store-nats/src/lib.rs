@@ -23,7 +23,9 @@ mod setup;
 
 mod active;
 mod blobs;
+mod claims;
 mod directory;
+mod jobs;
 mod live;
 mod log;
 mod mailbox;
@@ -45,4 +47,4 @@ mod task;
 pub use options::{Auth, Options, Tls};
 pub use preflight::PreflightError;
 pub use setup::SetupError;
-pub use store::{NatsStore, OpenError};
+pub use store::{NatsStore, OpenError, Seen};

@@ -29,7 +29,7 @@ use handed::{Handed, Offer};
 /// Name of the consumer that all nodes share.
 pub(crate) const CONSUMER: &str = "drivers";
 const MESSAGES_LANE: &str = "in";
-const CONTROL_LANE: &str = "ctl";
+pub(crate) const CONTROL_LANE: &str = "ctl";
 /// Words of the broker for a subject with as many messages as it may have.
 const FULL_TEXT: &str = "maximum messages per subject exceeded";
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use steadfast_store::jobs::JOB_SILENCE;
 use steadfast_store::mailbox::DELIVERY_SILENCE;
 use steadfast_store::timers::TIMER_SILENCE;
 
@@ -38,6 +39,9 @@ pub struct Options {
     pub delivery_silence: Duration,
     /// After how long a timer that met silence fires again. Fixed when the streams are made.
     pub timer_silence: Duration,
+    /// After how long a job whose worker is silent comes again. Fixed when a tool's first worker
+    /// comes.
+    pub job_silence: Duration,
 }
 
 /// Who a node is to the broker.
@@ -89,6 +93,7 @@ impl Default for Options {
             setup_patience: Duration::from_secs(30),
             delivery_silence: DELIVERY_SILENCE,
             timer_silence: TIMER_SILENCE,
+            job_silence: JOB_SILENCE,
         }
     }
 }

@@ -24,6 +24,8 @@ use wanted::{Consumer, LAYOUT_BUCKET, Wanted};
 
 /// Generation of the layout of streams and subjects.
 const LAYOUT: u64 = 1;
+/// Longest wait of a mere look for a broker that is not ready.
+const LOOK_PATIENCE: Duration = Duration::from_secs(3);
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 
@@ -96,6 +98,8 @@ pub enum SetupError {
 pub(crate) struct Found {
     /// Name of a stream, with what the broker tells of it.
     pub(crate) streams: Vec<(String, Value)>,
+    /// Objects that are not there and were not made.
+    pub(crate) missing: Vec<String>,
 }
 
 /// Makes what is missing, and checks all.
@@ -123,7 +127,67 @@ pub(crate) async fn set_up(
     for consumer in consumers {
         setup.consumer(&consumer).await?;
     }
-    Ok(Found { streams: found })
+    Ok(Found {
+        streams: found,
+        missing: Vec::new(),
+    })
+}
+
+/// Checks what is there, and makes nothing.
+pub(crate) async fn look(
+    connection: &Connection,
+    names: &Names,
+    options: &Options,
+) -> Result<Found, SetupError> {
+    let setup = Setup {
+        connection,
+        until: Instant::now() + LOOK_PATIENCE,
+        patience: LOOK_PATIENCE,
+    };
+    let Wanted { streams, consumers } = wanted::wanted(names, options);
+    let mut found = Found {
+        streams: Vec::new(),
+        missing: Vec::new(),
+    };
+    for (position, wanted) in streams.iter().enumerate() {
+        let (name, object) = stream_name(wanted);
+        match setup.found(&object, &format!("STREAM.INFO.{name}")).await? {
+            Some(info) => {
+                check(&object, STREAM_KEYS, wanted, &info)?;
+                found.streams.push((name.to_owned(), info));
+                if position == 0 {
+                    setup.look_at_layout(names).await?;
+                }
+            }
+            None => found.missing.push(object),
+        }
+    }
+    for Consumer {
+        stream,
+        name,
+        config,
+    } in &consumers
+    {
+        let object = format!("consumer {name} of stream {stream}");
+        let info = format!("CONSUMER.INFO.{stream}.{name}");
+        match setup.found(&object, &info).await? {
+            Some(info) => check(&object, CONSUMER_KEYS, config, &info)?,
+            None => found.missing.push(object),
+        }
+    }
+    Ok(found)
+}
+
+fn stream_name(wanted: &Value) -> (&str, String) {
+    let name = wanted.get("name").and_then(Value::as_str);
+    let name = name.unwrap_or_default();
+    (name, format!("stream {name}"))
+}
+
+/// Holds what the broker tells of an object against what is wanted.
+fn check(object: &str, keys: &[&str], wanted: &Value, info: &Value) -> Result<(), SetupError> {
+    let config = info.get("config").cloned().unwrap_or_default();
+    difference(object, keys, wanted, &config)
 }
 
 struct Setup<'a> {
@@ -168,31 +232,50 @@ impl Setup<'_> {
         }
     }
 
+    /// What the broker tells of an object; `None` when it is not there.
+    async fn found(&self, object: &str, info: &str) -> Result<Option<Value>, SetupError> {
+        match self.ask(object, info, &json!({})).await? {
+            Ok(info) => Ok(Some(info)),
+            Err(fault) => match fault.code() {
+                Some(code::STREAM_NOT_FOUND | code::CONSUMER_NOT_FOUND) => Ok(None),
+                Some(_) | None => Err(refused(object, &fault)),
+            },
+        }
+    }
+
+    /// Makes an object; `None` when another node was faster, with other settings perhaps.
+    async fn make(
+        &self,
+        object: &str,
+        create: &str,
+        question: &Value,
+    ) -> Result<Option<Value>, SetupError> {
+        match self.ask(object, create, question).await? {
+            Ok(info) => Ok(Some(info)),
+            Err(fault) => match fault.code() {
+                Some(
+                    code::STREAM_NAME_IN_USE
+                    | code::CONSUMER_NAME_EXISTS
+                    | code::CONSUMER_ALREADY_EXISTS,
+                ) => Ok(None),
+                Some(_) | None => Err(refused(object, &fault)),
+            },
+        }
+    }
+
     /// Makes or checks a stream; gives what the broker tells of it.
     async fn stream(&self, wanted: &Value) -> Result<(String, Value), SetupError> {
-        let name = wanted
-            .get("name")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let object = format!("stream {name}");
-        let info = format!("STREAM.INFO.{name}");
+        let (name, object) = stream_name(wanted);
         loop {
-            let info = match self.ask(&object, &info, &json!({})).await? {
-                Ok(info) => info,
-                Err(fault) if fault.code() == Some(code::STREAM_NOT_FOUND) => {
-                    let create = format!("STREAM.CREATE.{name}");
-                    match self.ask(&object, &create, wanted).await? {
-                        Ok(info) => info,
-                        // Another node was faster, with other settings perhaps.
-                        Err(fault) if fault.code() == Some(code::STREAM_NAME_IN_USE) => continue,
-                        Err(fault) => return Err(refused(&object, &fault)),
-                    }
-                }
-                Err(fault) => return Err(refused(&object, &fault)),
-            };
-            let config = info.get("config").cloned().unwrap_or_default();
-            difference(&object, STREAM_KEYS, wanted, &config)?;
-            return Ok((name.to_owned(), info));
+            let mut info = self.found(&object, &format!("STREAM.INFO.{name}")).await?;
+            if info.is_none() {
+                let create = format!("STREAM.CREATE.{name}");
+                info = self.make(&object, &create, wanted).await?;
+            }
+            if let Some(info) = info {
+                check(&object, STREAM_KEYS, wanted, &info)?;
+                return Ok((name.to_owned(), info));
+            }
         }
     }
 
@@ -204,25 +287,33 @@ impl Setup<'_> {
             config,
         } = wanted;
         let object = format!("consumer {name} of stream {stream}");
-        let info = format!("CONSUMER.INFO.{stream}.{name}");
         loop {
-            let info = match self.ask(&object, &info, &json!({})).await? {
-                Ok(info) => info,
-                Err(fault) if fault.code() == Some(code::CONSUMER_NOT_FOUND) => {
-                    let create = format!("CONSUMER.DURABLE.CREATE.{stream}.{name}");
-                    let question =
-                        json!({ "stream_name": stream, "config": config, "action": "create" });
-                    match self.ask(&object, &create, &question).await? {
-                        Ok(info) => info,
-                        Err(fault) if fault.code() == Some(code::CONSUMER_NAME_EXISTS) => continue,
-                        Err(fault) if fault.code() == Some(10148) => continue,
-                        Err(fault) => return Err(refused(&object, &fault)),
-                    }
-                }
-                Err(fault) => return Err(refused(&object, &fault)),
-            };
-            let found = info.get("config").cloned().unwrap_or_default();
-            return difference(&object, CONSUMER_KEYS, config, &found);
+            let info = format!("CONSUMER.INFO.{stream}.{name}");
+            let mut info = self.found(&object, &info).await?;
+            if info.is_none() {
+                let create = format!("CONSUMER.DURABLE.CREATE.{stream}.{name}");
+                let question =
+                    json!({ "stream_name": stream, "config": config, "action": "create" });
+                info = self.make(&object, &create, &question).await?;
+            }
+            if let Some(info) = info {
+                return check(&object, CONSUMER_KEYS, config, &info);
+            }
+        }
+    }
+
+    /// Checks the layout, when one is written.
+    async fn look_at_layout(&self, names: &Names) -> Result<(), SetupError> {
+        let stream = names.bucket_stream(LAYOUT_BUCKET);
+        let subject = names.bucket_key(LAYOUT_BUCKET, "layout");
+        let object = "the layout";
+        let stands = self.connection.last(&stream, &subject).await;
+        match stands.map_err(|fault| self.not_ready(object, &fault))? {
+            Some(message) => {
+                let found = read_layout(&message.payload);
+                check_layout(&found.map_err(|fault| refused(object, &fault))?, names)
+            }
+            None => Ok(()),
         }
     }
 
@@ -254,8 +345,7 @@ impl Setup<'_> {
         own: &Value,
     ) -> Result<Value, Fault> {
         if let Some(message) = self.connection.last(stream, subject).await? {
-            return serde_json::from_slice(&message.payload)
-                .map_err(|error| Fault::Unreadable(error.to_string()));
+            return read_layout(&message.payload);
         }
         let map: HeaderMap = headers::map(&[(headers::EXPECTED, &0)]);
         // A conflict means that another node wrote it: the next look finds it.
@@ -264,6 +354,10 @@ impl Setup<'_> {
             .await?;
         Ok(own.clone())
     }
+}
+
+fn read_layout(payload: &[u8]) -> Result<Value, Fault> {
+    serde_json::from_slice(payload).map_err(|error| Fault::Unreadable(error.to_string()))
 }
 
 fn check_layout(found: &Value, names: &Names) -> Result<(), SetupError> {
@@ -282,7 +376,7 @@ fn check_layout(found: &Value, names: &Names) -> Result<(), SetupError> {
 
 fn refused(object: &str, fault: &Fault) -> SetupError {
     let remedy = match fault.code() {
-        Some(code::NO_SUITABLE_PEERS) => {
+        Some(code::NO_SUITABLE_PEERS | code::NOT_CLUSTERED) => {
             "start as many servers as store.nats.replicas says, or set it lower before the first start"
         }
         Some(_) | None => "check what the account of this node may do, and the room it has",

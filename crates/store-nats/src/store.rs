@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use steadfast_store::{Guarantee, Stores};
+use steadfast_store::{Guarantee, Stores, ToolQueue};
 use thiserror::Error;
 
 use crate::active::NatsActiveIndex;
 use crate::blobs::NatsBlobs;
+use crate::claims::NatsClaims;
 use crate::connect::Connection;
 use crate::directory::NatsDirectory;
+use crate::jobs::NatsJobs;
 use crate::live::NatsLive;
 use crate::log::NatsLog;
 use crate::mailbox::NatsMailbox;
@@ -43,8 +45,20 @@ pub enum OpenError {
     Preflight(#[from] PreflightError),
 }
 
+/// What a look at the broker shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// The server that answered, in words.
+    pub server: String,
+    /// Streams and consumers that the first node will make.
+    pub missing: Vec<String>,
+    /// What an acknowledgement means, or why a node would not start.
+    pub guarantee: Result<Guarantee, PreflightError>,
+}
+
 /// A store on a broker, open. Its connection ends when this and all its ports are dropped.
 pub struct NatsStore {
+    connection: Arc<Connection>,
     stores: Stores,
     guarantee: Guarantee,
 }
@@ -52,20 +66,48 @@ pub struct NatsStore {
 impl NatsStore {
     /// Connects, makes what is missing, and checks all.
     pub async fn open(options: &Options) -> Result<Self, OpenError> {
-        check(options)?;
-        // The only error is that one is installed already, which is as good.
-        let _installed = rustls::crypto::ring::default_provider().install_default();
-        let connection = Connection::open(options).await;
-        let connection = connection.map_err(|reason| OpenError::Connect {
-            servers: options.servers.join(", "),
-            reason,
-        })?;
-        let names = Names::new(&options.prefix, options.partitions);
+        let (connection, names) = connect(options).await?;
         let found = setup::set_up(&connection, &names, options).await?;
         let payload_bytes_max = connection.client.max_payload();
         let guarantee = preflight::check(options, &found, payload_bytes_max).await?;
-        let stores = stores(Arc::new(connection), Arc::new(names), options);
-        Ok(Self { stores, guarantee })
+        let connection = Arc::new(connection);
+        let stores = stores(Arc::clone(&connection), Arc::new(names), options);
+        Ok(Self {
+            connection,
+            stores,
+            guarantee,
+        })
+    }
+
+    /// Connects and looks: makes nothing, changes nothing.
+    pub async fn look(options: &Options) -> Result<Seen, OpenError> {
+        let (connection, names) = connect(options).await?;
+        let found = setup::look(&connection, &names, options).await?;
+        let info = connection.client.server_info();
+        let payload_bytes_max = connection.client.max_payload();
+        let guarantee = preflight::check(options, &found, payload_bytes_max).await;
+        Ok(Seen {
+            server: format!(
+                "connected to {} (nats-server {}) at {}",
+                info.server_name, info.version, info.host
+            ),
+            missing: found.missing,
+            guarantee,
+        })
+    }
+
+    /// Hands over what waits to be sent, and ends the connection with the last port.
+    pub async fn close(self) {
+        // What is lost here is sent again by whoever waits for it, or is worth nothing by now.
+        if let Err(error) = self.connection.client.flush().await {
+            tracing::debug!(%error, "the connection was not flushed");
+        }
+    }
+
+    /// Tells whether the broker is reached at the time.
+    pub fn watch_connected(&self) -> impl Fn() -> bool + Send + Sync + 'static {
+        let link = self.connection.link();
+        move || link.borrow().up
     }
 
     /// Its ports.
@@ -77,6 +119,19 @@ impl NatsStore {
     pub fn guarantee(&self) -> Guarantee {
         self.guarantee
     }
+}
+
+async fn connect(options: &Options) -> Result<(Connection, Names), OpenError> {
+    check(options)?;
+    // The only error is that one is installed already, which is as good.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    let connection = Connection::open(options).await;
+    let connection = connection.map_err(|reason| OpenError::Connect {
+        servers: options.servers.join(", "),
+        reason,
+    })?;
+    let names = Names::new(&options.prefix, options.partitions);
+    Ok((connection, names))
 }
 
 fn stores(connection: Arc<Connection>, names: Arc<Names>, options: &Options) -> Stores {
@@ -101,7 +156,10 @@ fn stores(connection: Arc<Connection>, names: Arc<Names>, options: &Options) -> 
         live: Arc::new(NatsLive::new(connection(), names())),
         membership: Arc::new(NatsMembership::new(connection(), names())),
         node_doors: Arc::new(NatsNodeDoors::new(connection(), names())),
-        tool_queue: None,
+        tool_queue: Some(ToolQueue {
+            jobs: Arc::new(NatsJobs::new(connection(), names(), options.job_silence)),
+            claims: Arc::new(NatsClaims::new(connection(), names())),
+        }),
     }
 }
 

@@ -4,7 +4,8 @@
 //! holds a separator or a wildcard. What is not an id is encoded by [`token`].
 
 use steadfast_core::content::BlobHash;
-use steadfast_core::id::{Epoch, NodeId, SessionId, SessionKey, TenantId};
+use steadfast_core::id::{CallId, Epoch, NodeId, SessionId, SessionKey, TenantId};
+use steadfast_store::jobs::JobName;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// All names of one store.
@@ -137,6 +138,47 @@ impl Names {
         format!("{}.node.{node}", self.root)
     }
 
+    pub(crate) fn tool_stream(&self) -> String {
+        self.stream("TOOLS")
+    }
+
+    /// `<root>.tool.<p>.<name>.<t>.<s>.<job>`.
+    pub(crate) fn job(&self, job: &JobName) -> String {
+        let JobName { tool, session, id } = job;
+        let partition = self.partition(session);
+        let tokens = Self::tokens(session);
+        format!("{}.tool.{partition}.{tool}.{tokens}.{id}", self.root)
+    }
+
+    pub(crate) fn jobs_of_tool(&self, tool: &str) -> String {
+        format!("{}.tool.*.{tool}.>", self.root)
+    }
+
+    /// The job of a subject; `None` when it is no such subject.
+    pub(crate) fn job_of(&self, subject: &str) -> Option<JobName> {
+        let rest = subject.strip_prefix(&self.root)?.strip_prefix(".tool.")?;
+        let mut tokens = rest.splitn(5, '.').skip(1);
+        let name = JobName {
+            tool: tokens.next()?.to_owned(),
+            session: session_key(tokens.next()?, tokens.next()?)?,
+            id: tokens.next()?.parse().ok()?,
+        };
+        (self.job(&name) == subject).then_some(name)
+    }
+
+    /// Where a call that is not wanted any more is told of.
+    pub(crate) fn cancel(&self, session: &SessionKey, call: CallId) -> String {
+        format!("{}.cancel.{}.{call}", self.root, Self::tokens(session))
+    }
+
+    pub(crate) fn cancels(&self) -> String {
+        format!("{}.cancel.*.*.*", self.root)
+    }
+
+    pub(crate) fn progress(&self, session: &SessionKey) -> String {
+        format!("{}.progress.{}", self.root, Self::tokens(session))
+    }
+
     pub(crate) fn dead(&self) -> String {
         self.subject("dead")
     }
@@ -206,7 +248,7 @@ mod tests {
     fn the_partition_of_a_session_never_changes() {
         let names = Names::new("sf", 16);
         let partitions = ["a", "b", "c", "d"].map(|name| names.partition(&session("t", name)));
-        assert_eq!(partitions, [13, 8, 12, 15]);
+        assert_eq!(partitions, [6, 4, 12, 4]);
     }
 
     #[test]
@@ -225,18 +267,27 @@ mod tests {
     }
 
     #[test]
+    fn a_subject_gives_its_job_back() {
+        let names = Names::new("sf", 16);
+        for id in ["1-2-0_1", "17-403-2_3_check"] {
+            let job = JobName {
+                tool: "send-mail".to_owned(),
+                session: session("t", "a"),
+                id: id.parse().unwrap(),
+            };
+            let subject = names.job(&job);
+            assert_eq!(names.job_of(&subject), Some(job));
+            assert_eq!(names.job_of(&format!("{subject}.x")), None);
+        }
+    }
+
+    #[test]
     fn a_foreign_subject_gives_none() {
         let names = Names::new("sf", 16);
         let key = session("t", "a");
         let own = names.due(&key);
-        let moved = own.replace("sf.due.13", "sf.due.12");
-        for subject in [
-            "",
-            "sf.due",
-            "sf.due.x.t.a",
-            "sg.due.13.t.a",
-            moved.as_str(),
-        ] {
+        let moved = own.replace("sf.due.6", "sf.due.7");
+        for subject in ["", "sf.due", "sf.due.x.t.a", "sg.due.6.t.a", moved.as_str()] {
             assert_eq!(names.session_of("due", subject), None, "{subject}");
         }
     }

@@ -1,6 +1,7 @@
 //! `steadfast doctor`: finds out before the start what would go wrong after it.
 
 mod agents;
+mod nats;
 mod store;
 
 use clap::Args;
@@ -8,6 +9,7 @@ use serde::Serialize;
 
 use crate::command::serve::ConfigFile;
 use crate::config::Config;
+use crate::config::store::StoreKind;
 use crate::terminal::{BAD, DIM, GOOD, WARN, paint};
 
 /// Checks a configuration and what it names; changes nothing.
@@ -93,7 +95,10 @@ pub(crate) async fn run(args: Doctor) -> anyhow::Result<bool> {
         "every option is known and fits",
     )];
     findings.push(listen(&config).await);
-    findings.extend(store::look(&config.store).await);
+    findings.extend(match config.store.kind {
+        StoreKind::Redb => store::look(&config.store).await,
+        StoreKind::Nats => nats::look(&config.store).await,
+    });
     findings.extend(agents::look(&config));
     if args.probe {
         findings.extend(agents::probe(&config).await);

@@ -5,6 +5,7 @@ mod agent;
 mod node;
 mod provider;
 mod provider_tool;
+mod store;
 mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ pub type RustTools = BTreeMap<String, BTreeSet<String>>;
 pub(crate) fn check(config: &Config, rust_tools: &RustTools) -> Vec<Problem> {
     let mut problems = Vec::new();
     node::check(config, &mut problems);
+    store::check(config, &mut problems);
     for (name, provider) in &config.providers {
         let used = config
             .agents

@@ -5,19 +5,23 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::config::nats::NatsOptions;
+
 /// Where sessions are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StoreOptions {
     /// Which kind of store.
     pub kind: StoreKind,
-    /// Directory of the store; made when it is missing. Relative to the working directory.
+    /// Directory of a redb store; made when it is missing. Relative to the working directory.
     pub path: PathBuf,
     /// What an acknowledgement must mean: synced to disk. The node refuses to start on less.
     pub require_fsync: bool,
     /// What an acknowledgement must mean: on so many servers. The node refuses to start on less.
     #[schemars(range(min = 1))]
     pub require_replicas: u32,
+    /// The broker, with `kind = "nats"`.
+    pub nats: NatsOptions,
 }
 
 /// Kinds of store.
@@ -26,6 +30,8 @@ pub struct StoreOptions {
 pub enum StoreKind {
     /// One file on one node; every acknowledged write is synced to disk.
     Redb,
+    /// A NATS broker with JetStream, for any number of nodes.
+    Nats,
 }
 
 impl Default for StoreOptions {
@@ -35,6 +41,7 @@ impl Default for StoreOptions {
             path: PathBuf::from("./steadfast-data"),
             require_fsync: true,
             require_replicas: 1,
+            nats: NatsOptions::default(),
         }
     }
 }

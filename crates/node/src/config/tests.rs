@@ -27,7 +27,7 @@ lisen = "127.0.0.1:1"
 drain_grace = 20
 
 [store]
-kind = "nats"
+kind = "nat"
 
 [providers.anthropic]
 kind = "antropic"

@@ -8,7 +8,7 @@ pub(crate) fn key(path: &KeyPath) -> Option<&'static str> {
     let keys: Vec<&str> = path.0.iter().map(String::as_str).collect();
     Some(match keys.as_slice() {
         ["node", "roles"] => "every node of this build serves HTTP, drives sessions and runs tools",
-        ["node", "replicas"] | ["store", "nats"] => ONE_NODE,
+        ["node", "replicas"] => REPLICAS,
         ["agents", _, "drive"] => "the node that takes a message drives its turn: leave it out",
         ["agents", _, "builtins" | "permission_mode"] => FOREIGN,
         ["agents", _, "mcp"] => "wrap the server's tools as HTTP or command tools",
@@ -32,7 +32,6 @@ pub(crate) fn key(path: &KeyPath) -> Option<&'static str> {
 pub(crate) fn value(path: &KeyPath, word: &str) -> Option<&'static str> {
     let keys: Vec<&str> = path.0.iter().map(String::as_str).collect();
     match (keys.as_slice(), word) {
-        (["store", "kind"], "nats") => Some(ONE_NODE),
         (["agents", _, "harness"], "claude-code" | "codex" | "opencode" | "pi" | "acp") => {
             Some(FOREIGN)
         }
@@ -40,5 +39,5 @@ pub(crate) fn value(path: &KeyPath, word: &str) -> Option<&'static str> {
     }
 }
 
-const ONE_NODE: &str = "use store.kind = \"redb\": one node, one file";
+const REPLICAS: &str = "with store.kind = \"nats\", set store.nats.replicas";
 const FOREIGN: &str = "use harness = \"native\": Steadfast's own loop over a model provider";

@@ -4,18 +4,33 @@ use std::sync::Arc;
 
 use steadfast_api::{MetricsSource, MetricsText};
 use steadfast_runtime::sessions::Sessions;
-use steadfast_store_redb::{RedbStore, Stats};
+use steadfast_store_redb::Stats;
+
+use super::store::OpenStore;
 
 /// All sources of a node.
-pub(super) fn sources(store: &RedbStore, sessions: &Sessions) -> Vec<MetricsSource> {
-    let stats = store.watch_stats();
+pub(super) fn sources(store: &OpenStore, sessions: &Sessions) -> Vec<MetricsSource> {
+    let of_store: MetricsSource = match store {
+        OpenStore::Redb(store) => {
+            let stats = store.watch_stats();
+            Arc::new(move |text: &mut MetricsText| {
+                if let Some(stats) = stats() {
+                    write_store(text, &stats);
+                }
+            })
+        }
+        OpenStore::Nats(store) => {
+            let connected = store.watch_connected();
+            Arc::new(move |text: &mut MetricsText| {
+                let name = "steadfast_store_connected";
+                let up = f64::from(u8::from(connected()));
+                text.single(name, "gauge", "Whether the broker is reached", up);
+            })
+        }
+    };
     let sessions = sessions.clone();
     vec![
-        Arc::new(move |text: &mut MetricsText| {
-            if let Some(stats) = stats() {
-                write_store(text, &stats);
-            }
-        }),
+        of_store,
         Arc::new(move |text: &mut MetricsText| {
             let count = sessions.in_memory() as f64;
             let name = "steadfast_sessions_in_memory";

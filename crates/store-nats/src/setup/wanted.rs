@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steadfast_store::jobs::JOB_DEDUPE;
 use steadfast_store::mailbox::LANE_LETTERS_MAX;
 
 use crate::options::Options;
 use crate::subject::Names;
-use crate::{directory, mailbox, membership, timers};
+use crate::{claims, directory, mailbox, membership, timers};
 
 /// Bucket with what is fixed at the first start.
 pub(super) const LAYOUT_BUCKET: &str = "META";
@@ -18,7 +19,9 @@ const TIMERS_OUT_MAX: u64 = 20_000;
 /// Messages that were put aside, for people to look at.
 const DEAD_MESSAGES_MAX: u64 = 10_000;
 /// How long the broker knows a message's id.
-const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
+const DUPLICATE_WINDOW: Duration = JOB_DEDUPE;
+/// Consumers of the tool queue, one for each tool.
+const TOOLS_MAX: u64 = 10_000;
 
 /// All objects; the stream of the layout is the first.
 pub(super) struct Wanted {
@@ -68,6 +71,8 @@ pub(super) fn wanted(names: &Names, options: &Options) -> Wanted {
     streams.push(make.last_of_each(&names.snapshot_stream(), &snapshots));
     streams.push(make.bucket(names, directory::BUCKET));
     streams.push(make.leases(names));
+    streams.push(make.claims(names));
+    streams.push(make.tools(names));
     streams.push(make.dead(names));
     Wanted { streams, consumers }
 }
@@ -158,6 +163,19 @@ impl Make {
             config.insert("republish".to_owned(), republish);
         }
         config
+    }
+
+    fn claims(&self, names: &Names) -> Value {
+        let mut config = self.bucket(names, claims::BUCKET);
+        if let Some(config) = config.as_object_mut() {
+            config.insert("max_age".to_owned(), nanoseconds(claims::KEPT).into());
+        }
+        config
+    }
+
+    fn tools(&self, names: &Names) -> Value {
+        let more = json!({ "retention": "workqueue", "max_consumers": TOOLS_MAX });
+        self.stream(&names.tool_stream(), &[names.subject("tool.>")], &more)
     }
 
     fn dead(&self, names: &Names) -> Value {

@@ -21,6 +21,7 @@ pub(crate) fn on_one(server: &NatsServer) -> Options {
         partitions: 2,
         delivery_silence: SILENCE,
         timer_silence: SILENCE,
+        job_silence: SILENCE,
         ..Options::default()
     }
 }
@@ -35,6 +36,7 @@ pub(crate) fn on_three(cluster: &NatsCluster) -> Options {
         partitions: 1,
         delivery_silence: SILENCE,
         timer_silence: SILENCE,
+        job_silence: SILENCE,
         setup_patience: Duration::from_secs(90),
         ..Options::default()
     }

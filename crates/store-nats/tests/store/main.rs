@@ -6,4 +6,6 @@
 )]
 
 mod brokers;
+mod opening;
+mod outages;
 mod suite;

@@ -9,6 +9,7 @@ use crate::brokers::{on_one, subject, subject_of};
 
 steadfast_store::conformance!(subject);
 steadfast_store::persistence!(persistent);
+steadfast_store::tool_queue_conformance!(subject);
 
 /// A store whose server is killed and started again between the openings.
 async fn persistent() -> Persistent {

@@ -45,7 +45,7 @@ pub(super) async fn look(options: &StoreOptions) -> Vec<Finding> {
     findings.push(Finding::doubtful(
         "store",
         "one copy on one disk",
-        "keep copies of the directory elsewhere; this build runs a single node",
+        "keep copies of the directory elsewhere, or run several nodes on store.kind = \"nats\"",
     ));
     findings
 }

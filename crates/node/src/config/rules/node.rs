@@ -1,4 +1,4 @@
-//! Rules of `[node]`, `[store]` and `[telemetry]`.
+//! Rules of `[node]`, `[api]` and `[telemetry]`.
 
 use std::net::SocketAddr;
 
@@ -33,15 +33,6 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
             problems.push(Problem::value(at, title));
         }
     }
-    if config.store.require_replicas > 1 {
-        let path = KeyPath::from(["store", "require_replicas"]);
-        let title = format!("`{path}`: a redb store is one copy on one disk");
-        problems.push(
-            Problem::value(path, title)
-                .label("more than the store can promise")
-                .help("set it to 1, and keep copies of the store's directory elsewhere"),
-        );
-    }
     if let Err(error) = EnvFilter::builder().parse(&config.telemetry.log) {
         let path = KeyPath::from(["telemetry", "log"]);
         let title = format!("`{path}`: {error}");
@@ -61,7 +52,9 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
 }
 
 fn roles(config: &Config, problems: &mut Vec<Problem>) {
-    let StoreKind::Redb = config.store.kind;
+    if config.store.kind != StoreKind::Redb {
+        return;
+    }
     for (role, name) in [(Role::Api, "api"), (Role::Driver, "driver")] {
         if !config.node.has(role) {
             let path = KeyPath::from(["node", "roles"]);
