@@ -14,10 +14,9 @@ use futures_util::future::select_all;
 use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use steadfast_core::id::{CallId, SessionKey};
+use steadfast_protocol::tool::Addresses;
 use steadfast_store::error::{ReadError, WriteError};
-use steadfast_store::jobs::{
-    Addresses, JOB_BYTES_MAX, JOB_DELAY_MAX, Job, JobDelivery, JobName, Jobs,
-};
+use steadfast_store::jobs::{JOB_BYTES_MAX, JOB_DELAY_MAX, Job, JobDelivery, JobName, Jobs};
 
 use crate::fault::code;
 use crate::headers;
@@ -182,10 +181,12 @@ impl Jobs for NatsJobs {
         Ok(told.map(|news| news.payload).boxed())
     }
 
-    fn addresses(&self, session: &SessionKey) -> Option<Addresses> {
+    fn addresses(&self, session: &SessionKey, call: CallId) -> Option<Addresses> {
         Some(Addresses {
             answers: self.names.mail(session, crate::mailbox::CONTROL_LANE),
             progress: self.names.progress(session),
+            cancels: self.names.cancel(session, call),
+            claims: self.names.stream(crate::claims::BUCKET),
         })
     }
 }
