@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steadfast_core::command::Command;
-use steadfast_core::id::{NodeId, SessionKey};
+use steadfast_core::id::{Epoch, NodeId, SessionKey};
 use steadfast_core::session::{Ownership, Session};
 use steadfast_store::mailbox::MailSeq;
 use thiserror::Error;
@@ -41,6 +41,8 @@ pub(crate) enum Knock {
     },
     /// The session may need an owner: a timer, a sweep. Answered once it has one, or needs none.
     Wake {
+        /// The epoch of the timer that is due, if it is one.
+        timer: Option<Epoch>,
         reply: oneshot::Sender<Result<(), Refusal>>,
     },
     /// The node lets go of its sessions.

@@ -20,6 +20,7 @@ mod alarm;
 mod answers;
 mod chores;
 mod commands;
+mod held;
 mod landing;
 mod letting_go;
 mod mail;
@@ -182,6 +183,8 @@ async fn owner_elsewhere(host: &Host, session: &Session) -> Option<NodeId> {
 async fn open(host: Arc<Host>, mut seat: Seat) -> Result<(Box<Driver>, Vec<Letter>), (End, Seat)> {
     let batch = host.options.mail_batch_max;
     let alone = host.members.are_alone();
+    // What knocked before the mailbox is read is not overtaken by what is in it.
+    let covered = seat.inbox.len();
     let (opened, letters) = tokio::join!(
         open::open(&host.stores, &seat.key, host.options.read_batch_records),
         host.stores
@@ -191,7 +194,9 @@ async fn open(host: Arc<Host>, mut seat: Seat) -> Result<(Box<Driver>, Vec<Lette
     match opened.and_then(|opened| Ok((opened, letters?))) {
         Ok((opened, letters)) => {
             let owner = owner_elsewhere(&host, &opened.session).await;
-            Ok((Box::new(Driver::new(host, seat, opened, owner)), letters))
+            let mut driver = Box::new(Driver::new(host, seat, opened, owner));
+            driver.mailroom.covered = covered;
+            Ok((driver, letters))
         }
         Err(error) => {
             tracing::warn!(session = %seat.key, %error, "session not opened");

@@ -83,7 +83,7 @@ impl Sweep {
     /// Opens sessions again whose actor failed some time ago.
     async fn reopen(&self, keys: Vec<SessionKey>) {
         for key in keys {
-            if let Err(error) = self.sessions.wake(&key).await {
+            if let Err(error) = self.sessions.wake(&key, None).await {
                 tracing::warn!(session = %key, ?error, "session not opened again");
             }
         }

@@ -52,7 +52,7 @@ async fn next(
 
 /// A timer is forgotten once its session has an owner or needs none; until then it comes again.
 async fn wake(host: &Host, sessions: &Sessions, due: Due) {
-    match sessions.wake(&due.session).await {
+    match sessions.wake(&due.session, Some(due.epoch)).await {
         Ok(()) => {
             if let Err(error) = host.stores.timers.acknowledge(&due).await {
                 tracing::debug!(session = %due.session, %error, "timer not forgotten");

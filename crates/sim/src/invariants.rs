@@ -8,6 +8,7 @@ mod doubt_has_a_cause;
 mod effect_after_event;
 mod epochs_rise;
 mod limits;
+mod living_owner_stays;
 mod mail_not_overtaken;
 mod model_gets_results;
 mod never_acts_once;
@@ -99,6 +100,8 @@ pub enum Seen<'a> {
     },
     /// The owner died, or was cut off.
     OwnerFailed,
+    /// Another node took the session over from an owner that is alive and can be reached.
+    LivingOwnerReplaced,
     /// Everything works again and had time to settle.
     Settled {
         /// The committed state.
@@ -127,6 +130,7 @@ impl Watch {
             invariants: vec![
                 Box::<records_gapless::RecordsGapless>::default(),
                 Box::<epochs_rise::EpochsRise>::default(),
+                Box::<living_owner_stays::LivingOwnerStays>::default(),
                 Box::<turns_serial::TurnsSerial>::default(),
                 Box::<calls_settle_once::CallsSettleOnce>::default(),
                 Box::<commands_answered_once::CommandsAnsweredOnce>::default(),

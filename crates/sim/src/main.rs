@@ -67,7 +67,7 @@ fn replay(seed: u64) -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .without_time()
         .init();
-    let report = simulate(seed, &Setup::default());
+    let report = simulate(seed, &Setup::of_seed(seed));
     for line in &report.trace {
         println!("{line}");
     }
@@ -86,7 +86,7 @@ fn run_many(from: u64, seeds: u64) -> ExitCode {
     let started = Instant::now();
     let (mut failed, mut records, mut crashes) = (0_u64, 0, 0);
     for seed in from..from.saturating_add(seeds) {
-        let report = simulate(seed, &Setup::default());
+        let report = simulate(seed, &Setup::of_seed(seed));
         records += report.records;
         crashes += report.crashes;
         if let Some(how) = report.broken.first() {

@@ -2,18 +2,21 @@
 //! tools that misbehave: all drawn from one seed.
 //!
 //! ```text
-//!   clients --admit--> Runtime (real) --> faults --> witness --> memory
+//!   clients --admit--> Runtimes (real) --> faults --> witness --> memory
 //!                        |    |                         |
 //!                  tools, model (simulated)             +--> invariants, on each committed Record
 //! ```
 //!
-//! A run has a rough phase, in which the process is killed and the store fails, and a calm one, in
+//! A run has a rough phase, in which nodes are killed, stand still, are cut off, stop and start, and
+//! the store fails, and a calm one, in
 //! which everything must settle. Two runs of a seed are equal to the byte.
 
 mod client;
 mod follower;
+mod mistakes;
 mod model;
 mod node;
+mod nodes;
 mod setup;
 mod tool;
 mod witness;
@@ -69,21 +72,24 @@ const CALM: Duration = Duration::from_secs(6 * 3_600);
 async fn run(seed: u64, setup: &Setup) -> Report {
     let start = Timestamp(1_800_000_000_000);
     let clock = TokioClock::starting_at(start);
-    let stores = memory::stores(Arc::new(clock));
+    let stores = match setup.nodes {
+        0 | 1 => memory::stores(Arc::new(clock)),
+        _ => memory::shared_stores(Arc::new(clock)),
+    };
     let world = World::new(seed, setup.clone(), clock);
     let stores = witness::watch(stores, &world);
-    let mut node = node::Node::new(&world, stores);
-    node.start().await;
+    let mut nodes = nodes::Nodes::new(&world, &stores);
+    nodes.start().await;
     let clients = client::start_all(&world);
-    node.live_roughly().await;
+    nodes.live_roughly().await;
     world.calm();
-    node.calm().await;
+    nodes.calm().await;
     let finished = tokio::time::timeout(CALM, client::finish(&world, clients)).await;
     if finished.is_err() {
         world.broken("clients", "the clients did not come to an end");
     }
-    node.settle(CALM).await;
+    nodes.settle(CALM).await;
     world.settled();
-    node.stop().await;
+    nodes.stop().await;
     world.report(seed)
 }

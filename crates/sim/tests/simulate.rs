@@ -15,6 +15,11 @@ fn check(seed: u64) {
     assert_eq!(report.broken, Vec::<String>::new(), "seed {seed}");
 }
 
+fn check_fresh(seed: u64) {
+    let report = simulate(seed, &Setup::of_seed(seed));
+    assert_eq!(report.broken, Vec::<String>::new(), "seed {seed}");
+}
+
 #[test]
 fn seeds_that_once_failed_hold() {
     REGRESSIONS.iter().copied().for_each(check);
@@ -26,7 +31,7 @@ fn fresh_seeds_hold() {
     let first = since.as_nanos() as u64;
     let (started, mut seeds) = (Instant::now(), 0);
     while started.elapsed() < BUDGET {
-        check(first.wrapping_add(seeds));
+        check_fresh(first.wrapping_add(seeds));
         seeds += 1;
     }
     println!("{seeds} seeds from {first}");
@@ -34,13 +39,19 @@ fn fresh_seeds_hold() {
 
 #[test]
 fn two_runs_of_a_seed_are_equal_to_the_byte() {
-    for seed in [1, 2, 3, 4, 5] {
-        let (one, two) = (
-            simulate(seed, &Setup::default()),
-            simulate(seed, &Setup::default()),
-        );
+    for seed in [1, 2, 3, 4, 5, 13, 17] {
+        let setup = Setup::of_seed(seed);
+        let (one, two) = (simulate(seed, &setup), simulate(seed, &setup));
         assert_eq!(one, two, "seed {seed}");
         assert!(one.records > 10, "seed {seed} hardly does anything");
+    }
+}
+
+#[test]
+fn seeds_of_several_nodes_that_once_failed_hold() {
+    for seed in [13, 1032] {
+        let report = simulate(seed, &Setup::of_seed(seed));
+        assert_eq!(report.broken, Vec::<String>::new(), "seed {seed}");
     }
 }
 

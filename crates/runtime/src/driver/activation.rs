@@ -31,11 +31,10 @@ fn needs_owner(session: &Session, now: Timestamp) -> bool {
 impl Driver {
     /// Decides to own the session; what follows waits for its Record, and nothing starts before.
     /// `agent` is whose session it will be when there is none yet.
-    pub(super) fn own(&mut self, agent: Option<&AgentName>) {
+    pub(super) fn own(&mut self, agent: Option<&AgentName>, now: Timestamp) {
         let session = self.journal.decided();
         let name = session.profile().map(|profile| &profile.agent).or(agent);
         let agent = name.and_then(|name| self.host.agent(name)).cloned();
-        let now = self.host.now();
         let policy = match &agent {
             Some(agent) => agent.policy.clone(),
             None => session.policy.clone(),
@@ -69,12 +68,18 @@ impl Driver {
 
     /// Somebody thinks that the session may need an owner. `Err`: it is not made sure that it is
     /// found again when it does.
-    pub(super) async fn woken(&mut self) -> Result<(), String> {
+    pub(super) async fn woken(&mut self, timer: Option<Epoch>) -> Result<(), String> {
         if self.stance != Stance::Looking {
             return Ok(());
         }
         let session = self.journal.committed();
-        if needs_owner(session, self.host.now()) {
+        // A timer that came proves its time, whatever the clock here says.
+        let time = match session.ownership {
+            Ownership::Released { wake: Wake::At(at) } if timer == Some(session.epoch) => Some(at),
+            _ => None,
+        };
+        let now = self.host.now().max(time.unwrap_or_default());
+        if time.is_some() || needs_owner(session, now) {
             let agent = session.profile().map(|profile| profile.agent.clone());
             if let Some(agent) = agent
                 && self.host.agent(&agent).is_none()
@@ -82,7 +87,7 @@ impl Driver {
                 // Its turns would fail for a slip in the configuration: they wait for its repair.
                 return Err(format!("its agent {agent} is not configured here"));
             }
-            self.own(None);
+            self.own(None, now);
             return Ok(());
         }
         // A crash between a release and its timer leaves the session in the index, by which it is

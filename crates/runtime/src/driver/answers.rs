@@ -53,7 +53,7 @@ impl Driver {
         }
         let looked = self.stance == Stance::Looking;
         if looked {
-            self.own(None);
+            self.own(None, self.host.now());
         }
         let now = self.host.now();
         let decided = self.journal.decide(&input, Cause::Effect { effect }, now);

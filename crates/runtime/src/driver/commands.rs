@@ -12,6 +12,7 @@ use steadfast_protocol::record::Cause;
 use steadfast_store::mailbox::MailSeq;
 use tokio::sync::oneshot;
 
+use super::held::Reply;
 use super::{Driver, End, Stance};
 use crate::doors::{Knock, Refusal, Seat};
 use crate::load::{self, ValueError};
@@ -52,13 +53,15 @@ pub(super) struct Prepared {
 impl Driver {
     pub(super) async fn knocked(&mut self, knock: Knock) {
         match knock {
-            Knock::Command { command, reply } => self.commanded(*command, reply).await,
+            Knock::Command { command, reply } => {
+                return self.command_came(*command, reply).await;
+            }
             Knock::Mail { up_to, reply } => self.mail_came(up_to, reply),
             // Its owner elsewhere needs no waking.
-            Knock::Wake { reply } if self.stance == Stance::Elsewhere => {
+            Knock::Wake { reply, .. } if self.stance == Stance::Elsewhere => {
                 let _ = reply.send(Ok(()));
             }
-            Knock::Wake { reply } => match self.woken().await {
+            Knock::Wake { timer, reply } => match self.woken(timer).await {
                 Ok(()) => self.wait(Waiting::Wake { reply }),
                 // Who asked does so again.
                 Err(detail) => {
@@ -68,13 +71,10 @@ impl Driver {
             },
             Knock::Drain => self.drain(),
         }
+        self.mail_was_read_since();
     }
 
-    async fn commanded(
-        &mut self,
-        command: Command,
-        reply: oneshot::Sender<Result<Admission, Refusal>>,
-    ) {
+    pub(super) async fn commanded(&mut self, command: Command, reply: Reply) {
         if let Some(refusal) = self.not_here(&command.body) {
             let _ = reply.send(self.repeated(command).ok_or(refusal));
             return;
@@ -139,7 +139,7 @@ impl Driver {
         };
         if looked || makes_one.is_some() {
             // A session that is made while it is owned already gets its agent's limits, too.
-            self.own(makes_one);
+            self.own(makes_one, self.host.now());
         }
         let cause = Cause::Command {
             id: command.id.clone(),
@@ -294,7 +294,7 @@ pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End, alone: bool) {
             Knock::Command { reply, .. } => {
                 let _ = reply.send(Err(refusal.clone()));
             }
-            Knock::Wake { reply } => {
+            Knock::Wake { reply, .. } => {
                 let _ = reply.send(Err(refusal.clone()));
             }
             Knock::Mail { reply, .. } => {

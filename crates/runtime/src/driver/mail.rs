@@ -13,6 +13,7 @@ use steadfast_store::mailbox::{Letter, MailSeq};
 use tokio::sync::oneshot;
 
 use super::chores::Chore;
+use super::held::Held;
 use super::{Driver, Stance};
 use crate::doors::Refusal;
 
@@ -23,7 +24,14 @@ pub(super) struct Mailroom {
     taken: MailSeq,
     reading: bool,
     /// Readings begun so far; the first was begun before the driver.
-    readings: u64,
+    pub(super) readings: u64,
+    /// The last reading that found all there was.
+    pub(super) read_whole: u64,
+    /// How many of those at the door stood there when the last whole reading began.
+    pub(super) covered: usize,
+    covered_by_reading: usize,
+    /// The command that waits for a reading.
+    pub(super) held: Option<Held>,
     /// More came while it was read.
     read_again: bool,
     /// A letter of a newer release stands in the way: what its decoder said.
@@ -48,10 +56,17 @@ impl Mailroom {
         self.reading || self.newer_release.is_some()
     }
 
-    /// Nobody here takes the mail.
+    /// Nobody here takes the mail, nor decides what waits for it.
     pub(super) fn refuse_all(&mut self, refusal: &Refusal) {
-        for asked in self.asked.drain(..) {
+        if let Some(held) = self.held.take() {
             // Who left needs no answer.
+            let _ = held.reply.send(Err(refusal.clone()));
+        }
+        self.refuse_asked(refusal);
+    }
+
+    fn refuse_asked(&mut self, refusal: &Refusal) {
+        for asked in self.asked.drain(..) {
             let _ = asked.reply.send(Err(refusal.clone()));
         }
     }
@@ -84,6 +99,7 @@ impl Driver {
             Stance::Draining { .. } | Stance::Releasing => Some(Refusal::Releasing),
             Stance::Looking | Stance::Owning { .. } => None,
         };
+        let refusal = refusal.filter(|_| !self.takes_mail());
         if let Some(refusal) = refusal {
             let _ = reply.send(Err(refusal));
             return;
@@ -112,8 +128,7 @@ impl Driver {
 
     /// Reads the mailbox, if it is not being read.
     pub(super) fn read_mail(&mut self) {
-        let takes_mail = matches!(self.stance, Stance::Looking | Stance::Owning { .. });
-        if !takes_mail || self.mailroom.newer_release.is_some() {
+        if !self.takes_mail() || self.mailroom.newer_release.is_some() {
             return;
         }
         if self.mailroom.reading {
@@ -123,9 +138,10 @@ impl Driver {
         self.begin_reading(Duration::ZERO);
     }
 
-    fn begin_reading(&mut self, wait: Duration) {
+    pub(super) fn begin_reading(&mut self, wait: Duration) {
         self.mailroom.reading = true;
         self.mailroom.readings += 1;
+        self.mailroom.covered_by_reading = self.seat.inbox.len();
         let (mailbox, key) = (Arc::clone(&self.host.stores.mailbox), self.seat.key.clone());
         let (after, limit) = (self.mailroom.taken, self.host.options.mail_batch_max);
         self.chores.spawn(async move {
@@ -139,7 +155,10 @@ impl Driver {
     pub(super) async fn mail_read(&mut self, letters: Result<Vec<Letter>, ReadError>) {
         self.mailroom.reading = false;
         match letters {
-            Ok(letters) => self.take_letters(letters).await,
+            Ok(letters) => {
+                self.take_letters(letters).await;
+                self.decide_held().await;
+            }
             Err(error) => {
                 tracing::warn!(session = %self.seat.key, %error, "mailbox not read, again");
                 self.begin_reading(self.host.options.mail_delay);
@@ -153,7 +172,7 @@ impl Driver {
 
     /// Decides about letters in their order.
     pub(super) async fn take_letters(&mut self, letters: Vec<Letter>) {
-        if matches!(self.stance, Stance::Draining { .. } | Stance::Releasing) {
+        if !self.takes_mail() {
             return;
         }
         let full = letters.len() >= self.host.options.mail_batch_max;
@@ -164,10 +183,12 @@ impl Driver {
             match self.take_letter(&letter).await {
                 Ok(()) => {}
                 Err(Left::Soon) => return self.begin_reading(self.host.options.mail_delay),
-                Err(Left::Later | Left::ToOthers) => {
-                    self.mailroom.refuse_all(&Refusal::ForTheQueue);
+                Err(Left::Later) => {
+                    self.mailroom.refuse_asked(&Refusal::ForTheQueue);
+                    self.mailroom.read_whole = self.mailroom.readings;
                     return;
                 }
+                Err(Left::ToOthers) => return self.mailroom.refuse_all(&Refusal::ForTheQueue),
             }
             self.mailroom.taken = letter.seq;
             self.wait_for_mail(letter.seq);
@@ -180,6 +201,10 @@ impl Driver {
 
     /// Answers those whose mail is taken; `all`: the last reading found all that there was.
     fn answer_asked(&mut self, all: bool) {
+        if all && self.mailroom.readings > 0 {
+            self.mailroom.read_whole = self.mailroom.readings;
+            self.mailroom.covered = self.mailroom.covered_by_reading;
+        }
         let Mailroom {
             taken, readings, ..
         } = self.mailroom;
@@ -215,7 +240,7 @@ impl Driver {
                 if dead_owner.as_ref() == Some(&self.host.node) {
                     self.claim_again().await?;
                 }
-                if let Err(detail) = self.woken().await {
+                if let Err(detail) = self.woken(None).await {
                     tracing::warn!(session = %self.seat.key, detail, "wake-up waits");
                     return Err(Left::Later);
                 }

@@ -20,7 +20,8 @@ use crate::directory;
 impl Driver {
     /// Decides to let go, when there is nothing to do here or the node wants to.
     pub(super) fn release_if_idle(&mut self) {
-        let settled = self.journal.is_settled() && self.waiters.is_empty();
+        let settled =
+            self.journal.is_settled() && self.waiters.is_empty() && self.mailroom.held.is_none();
         let quiet = settled && self.seat.inbox.is_empty();
         let due = match self.stance {
             Stance::Owning { .. } => {

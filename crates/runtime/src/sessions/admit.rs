@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use steadfast_core::command::{Command, CommandBody};
-use steadfast_core::id::SessionKey;
+use steadfast_core::id::{Epoch, SessionKey};
 use steadfast_core::session::Existence;
 use steadfast_protocol::mail::{self, Mail};
 use steadfast_store::error::WriteError;
@@ -88,6 +88,9 @@ impl Sessions {
                         Ok(Ok(admission)) => return Some(Ok(admission)),
                         Ok(Err(Refusal::Error(error))) => return Some(Err(error)),
                         Ok(Err(Refusal::Elsewhere(_) | Refusal::ForTheQueue)) => return None,
+                        Ok(Err(Refusal::Releasing)) if self.is_draining() => {
+                            return Some(Err(AdmitError::Draining));
+                        }
                         Ok(Err(Refusal::Again | Refusal::Releasing)) => {}
                         Err(_) => in_doubt = true,
                     }
@@ -143,9 +146,14 @@ impl Sessions {
     }
 
     /// Makes sure that a session has an owner if it needs one; answers once that is durable.
-    pub(crate) async fn wake(&self, key: &SessionKey) -> Result<(), KnockError> {
+    /// `timer`: the epoch of the timer that is due, if it is one.
+    pub(crate) async fn wake(
+        &self,
+        key: &SessionKey,
+        timer: Option<Epoch>,
+    ) -> Result<(), KnockError> {
         let (reply, answer) = oneshot::channel();
-        let door = self.knock(key, Knock::Wake { reply }).await?;
+        let door = self.knock(key, Knock::Wake { timer, reply }).await?;
         match answer.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Refusal::Error(error))) => Err(KnockError::NotNow(error.to_string())),

@@ -17,11 +17,14 @@ use steadfast_tools::filter::ToolFilter;
 use super::model::SimulatedModel;
 use super::setup::options;
 use super::tool;
-use super::world::World;
+use super::world::{NodeClock, World};
 
-/// The one node of a run.
+/// One node of a run.
 pub(super) struct Node {
     world: World,
+    number: u64,
+    /// How wrong its clock is.
+    ahead_ms: i64,
     stores: Stores,
     durability: Durability,
     cramped: bool,
@@ -31,12 +34,17 @@ pub(super) struct Node {
 
 struct Running {
     handle: RuntimeHandle,
+    node: NodeId,
     plan: Arc<FaultPlan>,
     layer: FaultLayer,
 }
 
 impl Node {
-    pub(super) fn new(world: &World, stores: Stores) -> Self {
+    pub(super) fn new(world: &World, number: u64, stores: Stores) -> Self {
+        let ahead_ms = match world.setup.nodes {
+            0 | 1 => 0,
+            _ => [0, 0, 0, 0, 3_600_000, -3_600_000][world.draw(6) as usize % 6],
+        };
         let drawn = if world.chance(50) {
             Durability::On
         } else {
@@ -46,6 +54,8 @@ impl Node {
         let cramped = world.chance(25);
         Self {
             world: world.clone(),
+            number,
+            ahead_ms,
             stores,
             durability,
             cramped,
@@ -56,36 +66,42 @@ impl Node {
 
     pub(super) async fn start(&mut self) {
         self.starts += 1;
-        let odds = if self.world.setup.faults && !self.world.is_calm() {
-            Odds::ROUGH
-        } else {
-            Odds::NONE
+        let odds = match self.world.setup.nodes {
+            _ if !self.world.setup.faults || self.world.is_calm() => Odds::NONE,
+            0 | 1 => Odds::ROUGH,
+            // Cuts are made one at a time, so that it is known who may be replaced.
+            _ => Odds {
+                cut_permille: 0,
+                no_responders_permille: 0,
+                ..Odds::ROUGH
+            },
         };
         let plan = Arc::new(FaultPlan::new(self.world.fork_rng(), odds));
         let layer = FaultLayer::new(&self.stores, Arc::clone(&plan));
         let stores = super::witness::announce(layer.stores().clone(), &self.world);
-        let node = NodeId::new(format!("n{}", self.starts));
+        let name = match self.world.setup.nodes {
+            0 | 1 => format!("n{}", self.starts),
+            _ => format!("n{}-{}", self.number, self.starts),
+        };
+        let node = NodeId::new(name);
         let (Ok(node), Some(agents)) = (node, self.agents()) else {
             return self.world.broken("node", "it could not be set up");
         };
-        let clock = Arc::new(self.world.clock);
-        match Runtime::start(
-            options(&self.world.setup, self.cramped),
-            stores,
-            agents,
-            clock,
-            node,
-        )
-        .await
-        {
+        let clock = Arc::new(NodeClock {
+            right: self.world.clock,
+            ahead_ms: self.ahead_ms,
+        });
+        let options = options(&self.world.setup, self.cramped);
+        match Runtime::start(options, stores, agents, clock, node.clone()).await {
             Ok((sessions, handle)) => {
+                self.world.note(format!("node {node} starts"));
                 self.running = Some(Running {
                     handle,
+                    node,
                     plan,
                     layer,
                 });
-                self.world.note(format!("node {} starts", self.starts));
-                self.world.node_is(Some(sessions));
+                self.world.node_is(self.number, Some(sessions));
             }
             Err(error) => self.world.broken("node", &error.to_string()),
         }
@@ -123,26 +139,54 @@ impl Node {
         Some(Arc::new(BTreeMap::from([(name, agent)])))
     }
 
-    /// Lives through crashes for a while.
-    pub(super) async fn live_roughly(&mut self) {
-        let crashes = self.world.draw(self.world.setup.crashes_max + 1);
-        for _ in 0..crashes {
-            self.world.pause(8_000).await;
-            all_at_rest().await;
-            self.kill();
-            self.world.pause(3_000).await;
-            self.start().await;
-        }
-        self.world.pause(8_000).await;
-    }
-
     /// As SIGKILL does: nothing is said, nothing is written.
-    fn kill(&mut self) {
-        self.world.node_is(None);
-        if let Some(Running { handle, .. }) = self.running.take() {
+    pub(super) async fn kill(&mut self) {
+        all_at_rest().await;
+        self.world.node_is(self.number, None);
+        if let Some(Running { handle, node, .. }) = self.running.take() {
+            self.world.died(&node);
             drop(handle);
             self.world.crashed();
             self.world.owners_failed();
+        }
+    }
+
+    /// As SIGSTOP does to its connection: what it sends waits, what is sent to it is not heard.
+    pub(super) async fn stand_still(&mut self, lasts: Duration) {
+        let Some(running) = &self.running else {
+            return;
+        };
+        self.world.note(format!("{} stands still", running.node));
+        self.world.owners_failed();
+        self.world.excuse(&running.node, lasts + EXCUSED);
+        running.plan.block();
+        tokio::time::sleep(lasts).await;
+        running.plan.open();
+    }
+
+    /// As a broken network does: its calls fail for a while.
+    pub(super) async fn cut_off(&mut self, lasts: Duration) {
+        let Some(running) = &self.running else {
+            return;
+        };
+        self.world.note(format!("{} is cut off", running.node));
+        self.world.owners_failed();
+        self.world.excuse(&running.node, lasts + EXCUSED);
+        running.plan.cut_for(lasts);
+        tokio::time::sleep(lasts).await;
+    }
+
+    /// As SIGTERM does: it lets go of its sessions first. No call is in doubt because of that.
+    pub(super) async fn stop(&mut self) {
+        self.world.node_is(self.number, None);
+        if let Some(Running { handle, node, .. }) = self.running.take() {
+            self.world.note(format!("{node} stops"));
+            let give_up = tokio::time::sleep(Duration::from_secs(600));
+            let drained = handle.shutdown(give_up).await;
+            if drained.left > 0 {
+                self.world.owners_failed();
+            }
+            self.world.died(&node);
         }
     }
 
@@ -155,28 +199,16 @@ impl Node {
         }
     }
 
-    /// Waits until nothing is under way.
-    pub(super) async fn settle(&mut self, longest: Duration) {
-        const LOOK_EVERY: Duration = Duration::from_secs(10);
-        let mut waited = Duration::ZERO;
+    /// Waits until every write that was begun has landed or failed.
+    pub(super) async fn land_writes(&self) {
         if let Some(running) = &self.running {
             running.layer.settle().await;
         }
-        while !self.world.is_settled() && waited < longest {
-            tokio::time::sleep(LOOK_EVERY).await;
-            waited += LOOK_EVERY;
-        }
-    }
-
-    pub(super) async fn stop(&mut self) {
-        self.world.node_is(None);
-        if let Some(Running { handle, .. }) = self.running.take() {
-            handle
-                .shutdown(tokio::time::sleep(Duration::from_secs(600)))
-                .await;
-        }
     }
 }
+
+/// How long after a node is back what befell it may still show.
+const EXCUSED: Duration = Duration::from_secs(90);
 
 /// Lets everything that is due at this instant run. The actor library chooses at random between a
 /// kill and work that is ready at the same time; with none ready, a kill is the same in each run.

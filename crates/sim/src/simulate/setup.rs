@@ -7,6 +7,8 @@ use steadfast_runtime::Options;
 /// The size and the roughness of a run.
 #[derive(Debug, Clone)]
 pub struct Setup {
+    /// Nodes that share the store; a single one has it for itself.
+    pub nodes: u64,
     /// Sessions, each with its own client.
     pub sessions: u64,
     /// What each client does before it only waits for the end.
@@ -24,6 +26,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            nodes: 1,
             sessions: 2,
             actions: 8,
             durability: None,
@@ -31,6 +34,25 @@ impl Default for Setup {
             crashes_max: 3,
             mistake: None,
         }
+    }
+}
+
+impl Setup {
+    /// Several nodes on one store.
+    pub fn cluster(nodes: u64) -> Self {
+        Self {
+            nodes,
+            ..Self::default()
+        }
+    }
+
+    /// What a seed of many runs: one node, two or three.
+    pub fn of_seed(seed: u64) -> Self {
+        Self::cluster(match seed % 4 {
+            0 => 2,
+            1 => 3,
+            _ => 1,
+        })
     }
 }
 
@@ -53,10 +75,20 @@ pub enum Mistake {
     TimersAsleep,
     /// The runtime is told that an outcome which was lost was a failure.
     UnknownToldAsFailed,
+    /// Mail is removed when it is read, before its decision is in the log.
+    MailRemovedWhenRead,
+    /// The index names a session only some time after its owner took it over.
+    IndexedLate,
+    /// An entry of the index is removed whatever was written there since.
+    IndexWithoutVersion,
+    /// An owner that lets go of unfinished work wakes nobody.
+    ReleaseLosesWakeUp,
+    /// A node that stops cuts running calls off at once.
+    DrainCutsCalls,
 }
 
 impl Mistake {
-    /// All of them.
+    /// Those that one node makes.
     pub const ALL: [Self; 8] = [
         Self::AppendWithoutFence,
         Self::RecordWithoutSizeCap,
@@ -66,6 +98,15 @@ impl Mistake {
         Self::IndexForgets,
         Self::TimersAsleep,
         Self::UnknownToldAsFailed,
+    ];
+
+    /// Those that show when several nodes share a store.
+    pub const OF_CLUSTERS: [Self; 5] = [
+        Self::MailRemovedWhenRead,
+        Self::IndexedLate,
+        Self::IndexWithoutVersion,
+        Self::ReleaseLosesWakeUp,
+        Self::DrainCutsCalls,
     ];
 }
 
@@ -83,6 +124,11 @@ pub(super) fn options(setup: &Setup, cramped: bool) -> Options {
             usize::MAX
         } else {
             RECORD_BYTES_MAX
+        },
+        drain_grace: if setup.mistake == Some(Mistake::DrainCutsCalls) {
+            std::time::Duration::ZERO
+        } else {
+            Options::default().drain_grace
         },
         idle_after: std::time::Duration::from_secs(2),
         sweep_every: std::time::Duration::from_secs(5),

@@ -14,6 +14,7 @@ use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tai
 use steadfast_store::mailbox::{Delivery, Lane, Letter, MailSeq, Mailbox, SendError};
 use steadfast_store::timers::{Due, Timers};
 
+use super::mistakes;
 use super::setup::Mistake;
 use super::world::World;
 
@@ -27,9 +28,22 @@ pub(super) fn watch(stores: Stores, world: &World) -> Stores {
     });
     if makes(Mistake::LostMail) {
         watched.mailbox = Arc::new(LeakyMailbox {
-            inner: stores.mailbox,
+            inner: Arc::clone(&stores.mailbox),
             world: world.clone(),
         });
+    }
+    if makes(Mistake::MailRemovedWhenRead) {
+        watched.mailbox = Arc::new(mistakes::EagerMailbox(Arc::clone(&stores.mailbox)));
+    }
+    if makes(Mistake::ReleaseLosesWakeUp) {
+        watched.mailbox = Arc::new(mistakes::SleepyMailbox(Arc::clone(&stores.mailbox)));
+    }
+    if makes(Mistake::IndexedLate) {
+        let world = world.clone();
+        watched.active = Arc::new(mistakes::LateIndex::new(stores.active.clone(), world));
+    }
+    if makes(Mistake::IndexWithoutVersion) {
+        watched.active = Arc::new(mistakes::CarelessIndex(stores.active.clone()));
     }
     if makes(Mistake::IndexForgets) {
         watched.active = Arc::new(ForgetfulIndex);

@@ -9,12 +9,15 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use steadfast_core::apply;
 use steadfast_core::event::Event;
-use steadfast_core::id::{CallId, CommandId, Seq, SessionId, SessionKey, TenantId};
-use steadfast_core::session::Session;
+use steadfast_core::id::{
+    CallId, CommandId, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
+};
+use steadfast_core::session::{Ownership, Session};
 use steadfast_protocol::record::{self, RecordHash};
 use steadfast_runtime::sessions::Sessions;
-use steadfast_store::clock::TokioClock;
+use steadfast_store::clock::{Clock, TokioClock};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::Report;
 use super::setup::Setup;
@@ -33,8 +36,12 @@ pub(super) struct World {
 }
 
 struct State {
-    /// The living node's sessions; `None` while it is down.
-    node: Option<Sessions>,
+    /// The sessions of each node that is up.
+    nodes: BTreeMap<u64, Sessions>,
+    /// Until when each process may be replaced as its sessions' owner: it was killed, stood still
+    /// or was cut off.
+    excused: BTreeMap<NodeId, Instant>,
+    dead: BTreeSet<NodeId>,
     seed: u64,
     rngs: BTreeMap<u64, SmallRng>,
     calm: bool,
@@ -77,6 +84,18 @@ impl Watched {
     }
 }
 
+/// A node's clock, which may be set wrong.
+pub(super) struct NodeClock {
+    pub(super) right: TokioClock,
+    pub(super) ahead_ms: i64,
+}
+
+impl Clock for NodeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.right.now().0.saturating_add_signed(self.ahead_ms))
+    }
+}
+
 /// What draws random numbers of its own.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Part {
@@ -85,12 +104,15 @@ pub(super) enum Part {
     Follower,
     Model,
     Tool,
+    Nodes,
 }
 
 impl World {
     pub(super) fn new(seed: u64, setup: Setup, clock: TokioClock) -> Self {
         let state = State {
-            node: None,
+            nodes: BTreeMap::new(),
+            excused: BTreeMap::new(),
+            dead: BTreeSet::new(),
             seed,
             rngs: BTreeMap::new(),
             calm: false,
@@ -183,20 +205,56 @@ impl World {
         self.lock().calm
     }
 
-    pub(super) fn node_is(&self, sessions: Option<Sessions>) {
-        self.lock().node = sessions;
+    pub(super) fn node_is(&self, number: u64, sessions: Option<Sessions>) {
+        let nodes = &mut self.lock().nodes;
+        match sessions {
+            Some(sessions) => nodes.insert(number, sessions),
+            None => nodes.remove(&number),
+        };
         self.node_up.notify_waiters();
     }
 
-    /// The node's sessions, once it is up.
+    /// The sessions of any node that is up, once one is.
     pub(super) async fn sessions(&self) -> Sessions {
         loop {
             let up = self.node_up.notified();
-            if let Some(sessions) = self.lock().node.clone() {
+            let nodes: Vec<Sessions> = self.lock().nodes.values().cloned().collect();
+            let pick = match nodes.len() {
+                0 | 1 => 0,
+                many => self.draw(many as u64) as usize,
+            };
+            if let Some(sessions) = nodes.into_iter().nth(pick) {
                 return sessions;
             }
             up.await;
         }
+    }
+
+    /// A process may be replaced, from now on and for a while after.
+    pub(super) fn excuse(&self, node: &NodeId, lasts: Duration) {
+        let until = Instant::now() + lasts;
+        self.lock().excused.insert(node.clone(), until);
+    }
+
+    /// Whether an owner is replaced that is alive and can be reached.
+    fn replaces_the_living(state: &State, before: &Session, event: &Event) -> bool {
+        let (Ownership::Owned { node: owner }, Event::Activated { node, .. }) =
+            (&before.ownership, event)
+        else {
+            return false;
+        };
+        let excused = state.excused.get(owner);
+        owner != node && excused.is_none_or(|until| *until < Instant::now())
+    }
+
+    /// A process is gone for good.
+    pub(super) fn died(&self, node: &NodeId) {
+        self.excuse(node, Duration::from_secs(1_000_000));
+        self.lock().dead.insert(node.clone());
+    }
+
+    pub(super) fn is_dead(&self, node: &NodeId) -> bool {
+        self.lock().dead.contains(node)
     }
 
     pub(super) fn crashed(&self) {
@@ -261,12 +319,21 @@ impl World {
         };
         let mut broken = Vec::new();
         let mut state = self.lock();
+        let before = self::watched(&mut state, key).log.clone();
+        let events = record.entries.iter().flat_map(|entry| &entry.events);
+        let events: Vec<&Event> = events.collect();
+        let replaced = events
+            .first()
+            .is_some_and(|event| Self::replaces_the_living(&state, &before, event));
         let watched = watched(&mut state, key);
         if watched.last_record == RecordHash::of(bytes) {
             // The same append again, answered by the Record that stands there already.
             return;
         }
-        let (prev, before) = (watched.last_record, watched.log.clone());
+        if replaced {
+            broken.extend(watched.watch.observe(&Seen::LivingOwnerReplaced));
+        }
+        let prev = watched.last_record;
         let seen = Seen::Record {
             before: &before,
             record: &record,

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use steadfast_core::id::SessionKey;
-use tokio::sync::watch;
+use tokio::sync::mpsc;
 
 use super::lock;
 
@@ -14,6 +14,7 @@ use super::lock;
 const SWEEP_MIN: usize = 64;
 
 /// Signals to the followers of each session. Signals that come while a follower is busy are one.
+/// Followers wake in the order in which they came, so that runs of a simulation are the same.
 #[derive(Debug, Default)]
 pub struct Signals {
     state: Mutex<State>,
@@ -21,27 +22,23 @@ pub struct Signals {
 
 #[derive(Debug, Default)]
 struct State {
-    sessions: BTreeMap<SessionKey, watch::Sender<()>>,
+    sessions: BTreeMap<SessionKey, Vec<mpsc::Sender<()>>>,
     sweep_at: usize,
 }
 
 impl Signals {
     /// Signals from now on, the first at once.
     pub fn follow(&self, session: &SessionKey) -> BoxStream<'static, ()> {
+        let (sender, receiver) = mpsc::channel(1);
+        // There is room for one: the first.
+        let _first = sender.try_send(());
         let mut state = lock(&self.state);
         state.sweep();
-        let mut receiver = match state.sessions.get(session) {
-            Some(sender) => sender.subscribe(),
-            None => {
-                let (sender, receiver) = watch::channel(());
-                state.sessions.insert(session.clone(), sender);
-                receiver
-            }
-        };
+        let followers = state.sessions.entry(session.clone()).or_default();
+        followers.push(sender);
         drop(state);
-        receiver.mark_changed();
         stream::unfold(receiver, |mut receiver| async {
-            receiver.changed().await.ok()?;
+            receiver.recv().await?;
             Some(((), receiver))
         })
         .boxed()
@@ -50,11 +47,17 @@ impl Signals {
     /// Something is new in this session.
     pub fn signal(&self, session: &SessionKey) {
         let mut state = lock(&self.state);
-        let abandoned = state
-            .sessions
-            .get(session)
-            .is_some_and(|sender| sender.send(()).is_err());
-        if abandoned {
+        let Some(followers) = state.sessions.get_mut(session) else {
+            return;
+        };
+        followers.retain(|follower| {
+            // One that is full was told already.
+            !matches!(
+                follower.try_send(()),
+                Err(mpsc::error::TrySendError::Closed(()))
+            )
+        });
+        if followers.is_empty() {
             state.sessions.remove(session);
         }
     }
@@ -64,7 +67,10 @@ impl State {
     /// Drops abandoned entries whenever as many were added as were left the last time.
     fn sweep(&mut self) {
         if self.sessions.len() >= self.sweep_at.max(SWEEP_MIN) {
-            self.sessions.retain(|_, sender| !sender.is_closed());
+            self.sessions.retain(|_, followers| {
+                followers.retain(|follower| !follower.is_closed());
+                !followers.is_empty()
+            });
             self.sweep_at = self.sessions.len().saturating_mul(2);
         }
     }
