@@ -1,4 +1,4 @@
-//! One turn of many tool calls: what each step writes must not grow with what came before.
+//! One turn of many tool calls: what each step writes and works must not grow with what came before.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,7 @@ use steadfast_tools::demo;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::process;
 use crate::snapshot_count::SnapshotCount;
 use crate::world::{World, agent, key, turn};
 
@@ -66,34 +67,38 @@ pub(crate) async fn run(options: &Options, data: &Path) -> Result<()> {
 
 fn print(marks: &[Mark]) -> Result<()> {
     const WINDOW: usize = 1_000;
-    println!("for each step           log bytes  snapshot bytes  newest snapshot      ms");
+    println!("steps             log bytes  snapshot bytes  newest snapshot  CPU ms      ms");
     let window = WINDOW.min(marks.len() / 4);
-    let rows = [
-        ("first", 0),
-        ("middle", marks.len() / 2),
-        ("last", marks.len().saturating_sub(window + 1)),
-    ];
-    for (name, start) in rows {
+    let starts = [0, marks.len() / 2, marks.len().saturating_sub(window + 1)];
+    let mut cpu_ms = Vec::new();
+    for start in starts {
         let from = marks.get(start).context("the turn was too short")?;
         let to = marks
             .get(start + window)
             .context("the turn was too short")?;
-        let each = |bytes: u64| bytes as f64 / window as f64;
+        let each = |total: f64| total / window as f64;
+        let cpu = each((to.cpu_seconds - from.cpu_seconds) * 1_000.0);
         println!(
-            "{name:<6} {window:>5} of {:>6} {:>12.0} {:>15.0} {:>16} {:>7.2}",
-            marks.len() - 1,
-            each(to.log_bytes - from.log_bytes),
-            each(to.snapshot_bytes - from.snapshot_bytes),
+            "{:>6} to {:>6} {:>10.0} {:>15.0} {:>16} {cpu:>7.3} {:>7.3}",
+            start + 1,
+            start + window,
+            each((to.log_bytes - from.log_bytes) as f64),
+            each((to.snapshot_bytes - from.snapshot_bytes) as f64),
             to.newest_snapshot_bytes,
-            (to.at - from.at).as_secs_f64() * 1_000.0 / window as f64,
+            each((to.at - from.at).as_secs_f64() * 1_000.0),
         );
+        cpu_ms.push(cpu);
+    }
+    if let (Some(first), Some(last)) = (cpu_ms.first(), cpu_ms.last()) {
+        println!("CPU of a last step / of a first: {:.2}", last / first);
     }
     Ok(())
 }
 
-/// What was written when the model was asked.
+/// What was written and used when the model was asked.
 struct Mark {
     at: Instant,
+    cpu_seconds: f64,
     log_bytes: u64,
     snapshot_bytes: u64,
     newest_snapshot_bytes: u64,
@@ -113,6 +118,7 @@ impl AlwaysCalls {
         let stats = (self.stats)().unwrap_or_default();
         let mark = Mark {
             at: Instant::now(),
+            cpu_seconds: process::cpu_seconds(std::process::id()).unwrap_or(0.0),
             log_bytes: stats.appended_bytes,
             snapshot_bytes: self.count.bytes(),
             newest_snapshot_bytes: self.count.newest_bytes(),

@@ -55,7 +55,7 @@ pub(crate) fn request(items: Vec<RequestItem>) -> ModelRequest {
             input_schema: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
             provider: None,
         }]),
-        items,
+        items: items.into(),
         output_tokens_max: Some(1_000),
         options: Value::Null,
         purpose: Purpose::Turn,

@@ -3,6 +3,7 @@
 pub mod compaction;
 pub mod guard;
 mod history;
+pub mod kept;
 mod load;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use steadfast_core::session::{Session, TurnPhase};
 
 use crate::failure;
 use crate::native::guard::InvalidRequest;
+use crate::native::kept::KeptHistory;
 use crate::request::{ModelRequest, Purpose, ToolDeclaration};
 
 /// Where blobs of a session are read.
@@ -105,26 +107,36 @@ impl From<BuildError> for ModelFailure {
 
 /// The request for the next step of the open turn.
 ///
-/// Proven by [`guard::prove`]: a request that it gives may leave.
+/// Proven as by [`guard::prove`]: a request that it gives may leave. What was built for the request
+/// before is kept and gone on from, so that a step costs what it adds and not what came before.
 pub async fn turn_request(
     session: &Session,
     settings: &ModelSettings,
     blobs: &dyn BlobSource,
+    kept: &KeptHistory,
 ) -> Result<ModelRequest, BuildError> {
-    let items: Vec<_> = session.transcript.items.iter().cloned().collect();
-    let items = load::items(&session.key, items, blobs).await?;
+    let mut built = kept.take(&session.transcript.items);
+    let added = built.add(&session.key, &session.transcript.items, blobs);
+    if let Err(error) = added.await {
+        // What was built before still holds.
+        if matches!(error, BuildError::Unavailable(_)) {
+            kept.put(built);
+        }
+        return Err(error);
+    }
     let request = ModelRequest {
         session: session.key.clone(),
         model: settings.model.clone(),
         instructions: settings.instructions.clone(),
         tools: Arc::clone(&settings.tools),
-        items: history::request_items(items),
+        items: built.history(),
         output_tokens_max: settings.output_tokens_max,
         options: settings.options.clone(),
         purpose: Purpose::Turn,
         attempt: attempt(session),
     };
-    guard::prove(&request)?;
+    built.prove(&request)?;
+    kept.put(built);
     Ok(request)
 }
 

@@ -1,10 +1,14 @@
 //! What a model is asked, with everything loaded and nothing of any wire.
 
+mod history;
+
 use std::sync::Arc;
 
 use serde_json::Value;
 use steadfast_core::content::{CallInput, ContentPart, ReplyPart, ToolOutput};
 use steadfast_core::id::SessionKey;
+
+pub use history::{Counts, History};
 
 /// One request to a model.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,7 +22,7 @@ pub struct ModelRequest {
     /// Tools offered, in a stable order.
     pub tools: Arc<Vec<ToolDeclaration>>,
     /// The history, oldest first.
-    pub items: Vec<RequestItem>,
+    pub items: History,
     /// Output tokens, at most; `None`: the provider's default.
     pub output_tokens_max: Option<u64>,
     /// More options of the wire, merged into the body as they are.

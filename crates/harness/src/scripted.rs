@@ -4,14 +4,13 @@
 //! follows the newest script that the user sent, or shows the demo tools when there is none.
 
 mod demo;
+mod recent;
 mod script;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use steadfast_core::content::{
-    CallInput, ContentPart, Finish, ModelReply, ReplyPart, ToolOutput, Usage,
-};
+use steadfast_core::content::{CallInput, ContentPart, Finish, ModelReply, ReplyPart, Usage};
 use steadfast_core::input::ModelFailure;
 use steadfast_protocol::live::Delta;
 use tokio::sync::mpsc;
@@ -20,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use crate::failure;
 use crate::provider::ModelProvider;
 use crate::reply::Draft;
-use crate::request::{ModelRequest, Purpose, RequestItem};
+use crate::request::{History, ModelRequest, Purpose};
+use crate::scripted::recent::{RecentScripts, Script};
 use crate::scripted::script::{ScriptedCall, Step};
 
 /// Name of the provider's kind and wire.
@@ -28,13 +28,15 @@ pub const WIRE: &str = "scripted";
 const CONTEXT_WINDOW_TOKENS: u64 = 200_000;
 
 /// The scripted model.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ScriptedProvider;
+#[derive(Debug, Default)]
+pub struct ScriptedProvider {
+    scripts: RecentScripts,
+}
 
 impl ScriptedProvider {
-    /// The only one there is: it has no settings.
+    /// All of them are alike: it has no settings.
     pub fn new() -> Self {
-        Self
+        Self::default()
     }
 }
 
@@ -46,7 +48,7 @@ impl ModelProvider for ScriptedProvider {
         deltas: mpsc::Sender<Delta>,
         cancelled: CancellationToken,
     ) -> Result<ModelReply, ModelFailure> {
-        let step = next_step(&request)?;
+        let step = self.next_step(&request)?;
         tokio::select! {
             biased;
             () = cancelled.cancelled() => Err(failure::cancelled()),
@@ -59,50 +61,38 @@ impl ModelProvider for ScriptedProvider {
     }
 }
 
-/// What is said next.
-fn next_step(request: &ModelRequest) -> Result<Step, ModelFailure> {
-    if request.purpose == Purpose::Compaction {
-        return Ok(demo::summary(request));
-    }
-    let Some((position, steps)) = newest_script(&request.items)? else {
-        return Ok(demo::answer(request));
-    };
-    let later = request.items.get(position + 1..).unwrap_or_default();
-    let replies = later
-        .iter()
-        .filter(|item| matches!(item, RequestItem::Reply { .. }))
-        .count();
-    let step = steps.into_iter().nth(replies);
-    Ok(step.unwrap_or_else(|| script_is_over(later)))
-}
-
-fn script_is_over(later: &[RequestItem]) -> Step {
-    let results: usize = later
-        .iter()
-        .map(|item| match item {
-            RequestItem::Results { results } => results.len(),
-            RequestItem::User { .. } | RequestItem::Reply { .. } => 0,
-        })
-        .sum();
-    let noun = if results == 1 { "result" } else { "results" };
-    Step::text(format!("The script is over. I saw {results} tool {noun}."))
-}
-
-/// The newest script and the position of its message.
-fn newest_script(items: &[RequestItem]) -> Result<Option<(usize, Vec<Step>)>, ModelFailure> {
-    for (position, item) in items.iter().enumerate().rev() {
-        let RequestItem::User { parts } = item else {
-            continue;
+impl ScriptedProvider {
+    /// What is said next.
+    fn next_step(&self, request: &ModelRequest) -> Result<Step, ModelFailure> {
+        if request.purpose == Purpose::Compaction {
+            return Ok(demo::summary(request));
+        }
+        let Some((position, steps)) = self.newest_script(&request.items)? else {
+            return Ok(demo::answer(request));
         };
-        for part in parts.iter().rev() {
-            if let ContentPart::Text { text } = part
-                && let Some(steps) = script::parse(text)?
-            {
-                return Ok(Some((position, steps)));
+        let later = request.items.counts_after(position);
+        let step = steps.get(later.replies).cloned();
+        Ok(step.unwrap_or_else(|| script_is_over(later.results)))
+    }
+
+    /// The newest script and the position of its message.
+    fn newest_script(&self, items: &History) -> Result<Option<(usize, Script)>, ModelFailure> {
+        for (position, parts) in items.said_newest_first() {
+            for part in parts.iter().rev() {
+                if let ContentPart::Text { text } = part
+                    && let Some(steps) = self.scripts.parsed(text)?
+                {
+                    return Ok(Some((position, steps)));
+                }
             }
         }
+        Ok(None)
     }
-    Ok(None)
+}
+
+fn script_is_over(results: usize) -> Step {
+    let noun = if results == 1 { "result" } else { "results" };
+    Step::text(format!("The script is over. I saw {results} tool {noun}."))
 }
 
 async fn play(
@@ -141,11 +131,8 @@ async fn play(
             native: None,
         });
     }
-    let replies = request
-        .items
-        .iter()
-        .filter(|item| matches!(item, RequestItem::Reply { .. }))
-        .count();
+    let told = request.items.counts();
+    let replies = told.replies;
     for (index, call) in step.calls().enumerate() {
         let ScriptedCall { tool, input } = call;
         let text = input.to_string();
@@ -166,7 +153,7 @@ async fn play(
         Finish::ToolCalls
     };
     draft.usage = step.usage(Usage {
-        input_tokens: tokens(request.items.iter().map(bytes).sum()),
+        input_tokens: tokens(told.text_bytes),
         output_tokens: tokens(output_bytes),
         ..Usage::default()
     });
@@ -213,59 +200,17 @@ fn tokens(bytes: usize) -> u64 {
     (bytes as u64).div_ceil(4)
 }
 
-fn bytes(item: &RequestItem) -> usize {
-    match item {
-        RequestItem::User { parts } => parts.iter().map(part_bytes).sum(),
-        RequestItem::Reply { parts, calls, .. } => {
-            let parts: usize = parts
-                .iter()
-                .map(|part| match part {
-                    ReplyPart::Text { text, .. } | ReplyPart::Reasoning { text, .. } => text.len(),
-                    _ => 0,
-                })
-                .sum();
-            let calls: usize = calls
-                .iter()
-                .map(|call| match &call.input {
-                    CallInput::Json(value) => value.to_string().len(),
-                    CallInput::Malformed { text, .. } => text.len(),
-                })
-                .sum();
-            parts + calls
-        }
-        RequestItem::Results { results } => results
-            .iter()
-            .map(|result| match &result.output {
-                ToolOutput::Text { text } | ToolOutput::ErrorText { text } => text.len(),
-                ToolOutput::Json { value } | ToolOutput::ErrorJson { value } => {
-                    value.to_string().len()
-                }
-                ToolOutput::Content { parts } => parts.iter().map(part_bytes).sum(),
-                ToolOutput::ExecutionDenied { reason } => reason.as_ref().map_or(0, String::len),
-            })
-            .sum(),
-    }
-}
-
-fn part_bytes(part: &ContentPart) -> usize {
-    match part {
-        ContentPart::Text { text } => text.len(),
-        ContentPart::Json { value } => value.to_string().len(),
-        ContentPart::File { .. } => 1_500 * 4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value, json};
-    use steadfast_core::content::Stored;
+    use steadfast_core::content::{Stored, ToolOutput};
     use steadfast_core::id::{SessionId, SessionKey, TenantId};
     use steadfast_core::input::FailureClass;
 
     use super::*;
-    use crate::request::{RequestCall, RequestResult, ToolDeclaration};
+    use crate::request::{RequestCall, RequestItem, RequestResult, ToolDeclaration};
 
     fn request(items: Vec<RequestItem>) -> ModelRequest {
         ModelRequest {
@@ -282,7 +227,7 @@ mod tests {
                     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}),
                 provider: None,
             }]),
-            items,
+            items: items.into(),
             output_tokens_max: None,
             options: Value::Null,
             purpose: Purpose::Turn,

@@ -33,6 +33,7 @@ use steadfast_core::id::{CallId, SessionKey};
 use steadfast_core::input::Input;
 use steadfast_core::session::Session;
 use steadfast_core::{may_run_ahead, outstanding};
+use steadfast_harness::native::kept::KeptHistory;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +81,7 @@ pub(crate) struct Dispatcher {
     host: Arc<Host>,
     key: SessionKey,
     feed: Arc<Feed>,
+    history: Arc<KeptHistory>,
     tasks: JoinSet<Finished>,
     running: BTreeMap<Effect, CancellationToken>,
     /// Slots of calls that were started, until their task takes them over.
@@ -92,10 +94,12 @@ pub(crate) struct Dispatcher {
 
 impl Dispatcher {
     pub(crate) fn new(host: Arc<Host>, key: SessionKey, feed: Arc<Feed>) -> Self {
+        let history = Arc::new(KeptHistory::new(host.history_room.clone()));
         Self {
             host,
             key,
             feed,
+            history,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             slots: BTreeMap::new(),
@@ -155,6 +159,7 @@ impl Dispatcher {
             feed: Arc::clone(&self.feed),
             session,
             effect,
+            history: Arc::clone(&self.history),
             cancelled,
         };
         let agent = task.agent().map(Arc::as_ref);

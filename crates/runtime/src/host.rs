@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use steadfast_core::id::{NodeId, Timestamp};
+use steadfast_harness::native::kept::Room;
 use steadfast_store::Stores;
 
 use crate::agent::{Agent, Agents};
@@ -23,6 +24,8 @@ pub(crate) struct Host {
     pub(crate) agents: Agents,
     /// The time of day.
     pub(crate) clock: Arc<dyn Clock>,
+    /// Memory for what requests to models were built from.
+    pub(crate) history_room: Room,
     /// Drawn at process start.
     pub(crate) node: NodeId,
     /// Where tools run.

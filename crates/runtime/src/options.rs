@@ -79,6 +79,9 @@ pub struct Options {
     pub futile_rest: Duration,
     /// Bytes of the open step's live frames that are kept for followers who come late.
     pub open_step_bytes_max: usize,
+    /// Memory for the histories of last requests, kept for the next one, of all sessions; when it
+    /// is full, a request's history is built anew from its session.
+    pub kept_history_bytes_max: usize,
     /// Records read from the log at once.
     pub read_batch_records: usize,
     /// Whether an epoch is at least the Unix second of its activation. Needed where the store may
@@ -167,6 +170,7 @@ impl Default for Options {
             failed_rest_max: Duration::from_secs(60),
             futile_rest: Duration::from_secs(1),
             open_step_bytes_max: 4 << 20,
+            kept_history_bytes_max: 256 << 20,
             read_batch_records: 64,
             epoch_from_clock: false,
             pools: PoolOptions::default(),

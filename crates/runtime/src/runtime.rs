@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ractor::{ActorRef, SpawnErr};
 use steadfast_core::id::NodeId;
+use steadfast_harness::native::kept::Room;
 use steadfast_store::Stores;
 use thiserror::Error;
 use tokio::task::JoinSet;
@@ -75,7 +76,9 @@ impl Runtime {
             .await
             .map_err(StartError::Pools)?;
         let members = Members::new(node.clone(), stores.clone(), &options);
+        let history_room = Room::new(options.kept_history_bytes_max);
         let host = Arc::new(Host {
+            history_room,
             options,
             stores,
             agents,

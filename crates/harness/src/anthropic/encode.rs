@@ -10,7 +10,9 @@ use crate::call_id::{shaped, tool_name};
 use crate::json::{object, text_of};
 use crate::options;
 use crate::render::{self, File, Piece};
-use crate::request::{ModelRequest, RequestCall, RequestItem, RequestResult, ToolDeclaration};
+use crate::request::{
+    History, ModelRequest, RequestCall, RequestItem, RequestResult, ToolDeclaration,
+};
 use crate::schema;
 
 const ID_BYTES_MAX: usize = 64;
@@ -79,10 +81,10 @@ fn tool(tool: &ToolDeclaration) -> Option<Value> {
 }
 
 /// Messages with alternating roles, the first and the last the user's.
-fn messages(items: &[RequestItem], label: &str) -> Vec<Value> {
+fn messages(items: &History, label: &str) -> Vec<Value> {
     let mut messages = Messages::default();
     let mut paused = false;
-    for item in items {
+    for item in items.iter() {
         paused = false;
         match item {
             RequestItem::User { parts } => {

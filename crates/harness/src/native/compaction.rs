@@ -18,7 +18,7 @@ use steadfast_core::transcript::Item;
 use crate::failure::{self, cut};
 use crate::native::load::{self, LoadedItem};
 use crate::native::{BlobSource, BuildError, ModelSettings, guard};
-use crate::request::{ModelRequest, Purpose, RequestItem};
+use crate::request::{History, ModelRequest, Purpose, RequestItem};
 
 const INSTRUCTIONS: &str = "You condense conversations between a user and an assistant that works \
     with tools. You are given a conversation and write the summary that will stand in its place: \
@@ -83,9 +83,9 @@ pub async fn compaction_request(
         model: settings.model.clone(),
         instructions: INSTRUCTIONS.to_owned(),
         tools: Arc::new(Vec::new()),
-        items: vec![RequestItem::User {
+        items: History::from(vec![RequestItem::User {
             parts: vec![ContentPart::Text { text }],
-        }],
+        }]),
         output_tokens_max: settings.output_tokens_max,
         options: plain_options(&settings.options),
         purpose: Purpose::Compaction,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use steadfast_core::content::ReplyPart;
 
-use crate::request::{ModelRequest, RequestCall, RequestItem, RequestResult};
+use crate::request::{ModelRequest, RequestItem, RequestResult};
 
 /// What is wrong with a request. It did not leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,62 +55,90 @@ pub enum InvalidRequest {
 /// reply that asked for it; ids are unique; the history begins with the user and ends with
 /// something to answer.
 pub fn prove(request: &ModelRequest) -> Result<(), InvalidRequest> {
-    if request.model.trim().is_empty() {
-        return Err(InvalidRequest::NoModel);
+    let mut proof = Proof::default();
+    for item in request.items.iter() {
+        proof.add(item)?;
     }
-    match request.items.first() {
-        None => return Err(InvalidRequest::EmptyHistory),
-        Some(RequestItem::User { .. }) => {}
-        Some(RequestItem::Reply { .. }) => return Err(InvalidRequest::BadStart("a reply")),
-        Some(RequestItem::Results { results }) => {
-            return Err(results
-                .first()
-                .map_or(InvalidRequest::BadStart("results"), |result| {
-                    InvalidRequest::Unasked(result.id.clone())
-                }));
+    proof.complete(request)
+}
+
+/// What is proven of a history so far; it goes on where it was left.
+#[derive(Debug, Default)]
+pub(crate) struct Proof {
+    ids: BTreeSet<String>,
+    /// Calls of the newest item.
+    open: Vec<String>,
+    has_begun: bool,
+}
+
+impl Proof {
+    /// Proves the next item.
+    pub(crate) fn add(&mut self, item: &RequestItem) -> Result<(), InvalidRequest> {
+        if !self.has_begun {
+            begins(item)?;
+            self.has_begun = true;
         }
-    }
-    let mut ids = BTreeSet::new();
-    let mut open: &[RequestCall] = &[];
-    for item in &request.items {
         match item {
             RequestItem::Results { results } => {
-                answers(open, results)?;
-                open = &[];
+                answers(&self.open, results)?;
+                self.open.clear();
             }
-            RequestItem::User { .. } => all_answered(open)?,
+            RequestItem::User { .. } => all_answered(&self.open)?,
             RequestItem::Reply { parts, calls, .. } => {
-                all_answered(open)?;
+                all_answered(&self.open)?;
                 for call in calls {
                     if call.id.is_empty() {
                         return Err(InvalidRequest::NoCallId(call.tool.clone()));
                     }
-                    if !ids.insert(call.id.as_str()) {
+                    if !self.ids.insert(call.id.clone()) {
                         return Err(InvalidRequest::RepeatedCallId(call.id.clone()));
                     }
+                    self.open.push(call.id.clone());
                 }
                 places(parts, calls.len())?;
-                open = calls;
             }
         }
+        Ok(())
     }
-    all_answered(open)?;
-    something_asked(request.items.last())
+
+    /// Whether a request of just the items that were proven may leave.
+    pub(crate) fn complete(&self, request: &ModelRequest) -> Result<(), InvalidRequest> {
+        if request.model.trim().is_empty() {
+            return Err(InvalidRequest::NoModel);
+        }
+        if !self.has_begun {
+            return Err(InvalidRequest::EmptyHistory);
+        }
+        all_answered(&self.open)?;
+        something_asked(request.items.last())
+    }
 }
 
-fn all_answered(open: &[RequestCall]) -> Result<(), InvalidRequest> {
+fn begins(item: &RequestItem) -> Result<(), InvalidRequest> {
+    match item {
+        RequestItem::User { .. } => Ok(()),
+        RequestItem::Reply { .. } => Err(InvalidRequest::BadStart("a reply")),
+        RequestItem::Results { results } => Err(results
+            .first()
+            .map_or(InvalidRequest::BadStart("results"), |result| {
+                InvalidRequest::Unasked(result.id.clone())
+            })),
+    }
+}
+
+fn all_answered(open: &[String]) -> Result<(), InvalidRequest> {
     match open.first() {
         None => Ok(()),
-        Some(call) => Err(InvalidRequest::Unanswered(call.id.clone())),
+        Some(id) => Err(InvalidRequest::Unanswered(id.clone())),
     }
 }
 
-fn answers(open: &[RequestCall], results: &[RequestResult]) -> Result<(), InvalidRequest> {
-    for (call, result) in open.iter().zip(results) {
-        if call.id != result.id {
-            return Err(if open.iter().any(|call| call.id == result.id) {
+fn answers(open: &[String], results: &[RequestResult]) -> Result<(), InvalidRequest> {
+    for (wanted, result) in open.iter().zip(results) {
+        if *wanted != result.id {
+            return Err(if open.contains(&result.id) {
                 InvalidRequest::OutOfOrder {
-                    wanted: call.id.clone(),
+                    wanted: wanted.clone(),
                     found: result.id.clone(),
                 }
             } else {

@@ -12,12 +12,19 @@ const SUMMARY_PREFACE: &str = "The earlier part of this conversation was condens
     This summary stands for all of it:";
 const NOTE_PREFACE: &str = "Note from the system, not from the user:";
 
-/// The history of a request.
-pub(crate) fn request_items(items: Vec<LoadedItem>) -> Vec<RequestItem> {
-    let mut names = CallNames::default();
-    items
-        .into_iter()
-        .map(|item| match item {
+/// The id that each call has in the request: the provider's own, unless it gave none or gave it
+/// to an earlier call already. The first holder keeps it, so that an older history encodes to the
+/// same bytes when it grows.
+#[derive(Debug, Default)]
+pub(crate) struct CallNames {
+    taken: BTreeSet<String>,
+    newest_step: BTreeMap<CallId, String>,
+}
+
+impl CallNames {
+    /// The next item as a model is shown it.
+    pub(crate) fn request_item(&mut self, item: LoadedItem) -> RequestItem {
+        match item {
             LoadedItem::User { parts } => RequestItem::User { parts },
             LoadedItem::Note { text } => told(format!("{NOTE_PREFACE} {text}")),
             LoadedItem::Summary { text } => told(format!("{SUMMARY_PREFACE}\n\n{text}")),
@@ -30,36 +37,27 @@ pub(crate) fn request_items(items: Vec<LoadedItem>) -> Vec<RequestItem> {
                 wire,
                 model,
                 parts,
-                calls: names.name(calls),
+                calls: self.name(calls),
             },
-            LoadedItem::Results { results } => RequestItem::Results {
-                results: results
-                    .into_iter()
-                    .map(|result| RequestResult {
-                        id: names.of(result.id),
-                        tool: result.tool,
-                        output: result.output,
-                        note: result.note,
-                    })
-                    .collect(),
-            },
-        })
-        .collect()
+            LoadedItem::Results { results } => {
+                let results = results.into_iter().map(|result| RequestResult {
+                    id: self.of(result.id),
+                    tool: result.tool,
+                    output: result.output,
+                    note: result.note,
+                });
+                RequestItem::Results {
+                    results: results.collect(),
+                }
+            }
+        }
+    }
 }
 
 fn told(text: String) -> RequestItem {
     RequestItem::User {
         parts: vec![ContentPart::Text { text }],
     }
-}
-
-/// The id that each call has in the request: the provider's own, unless it gave none or gave it
-/// to an earlier call already. The first holder keeps it, so that an older history encodes to the
-/// same bytes when it grows.
-#[derive(Default)]
-struct CallNames {
-    taken: BTreeSet<String>,
-    newest_step: BTreeMap<CallId, String>,
 }
 
 impl CallNames {

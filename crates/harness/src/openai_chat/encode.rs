@@ -65,7 +65,7 @@ fn messages(request: &ModelRequest, label: &str, dialect: &Dialect) -> Vec<Value
         let system = json!({"role": "system", "content": request.instructions});
         messages.list.push(system);
     }
-    for item in &request.items {
+    for item in request.items.iter() {
         match item {
             RequestItem::User { parts } => {
                 messages.user(render::content(parts).into_iter().map(part).collect());

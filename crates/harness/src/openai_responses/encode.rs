@@ -10,7 +10,9 @@ use crate::json::{count_of, list_of, object, text_of};
 use crate::openai_chat::cache_key;
 use crate::options;
 use crate::render::{self, Piece};
-use crate::request::{ModelRequest, RequestCall, RequestItem, RequestResult, ToolDeclaration};
+use crate::request::{
+    History, ModelRequest, RequestCall, RequestItem, RequestResult, ToolDeclaration,
+};
 use crate::schema;
 
 const ID_BYTES_MAX: usize = 64;
@@ -66,9 +68,9 @@ fn tool(tool: &ToolDeclaration) -> Option<Value> {
     Some(Value::Object(encoded))
 }
 
-fn input(items: &[RequestItem], label: &str) -> Vec<Value> {
+fn input(items: &History, label: &str) -> Vec<Value> {
     let mut input = Input::default();
-    for item in items {
+    for item in items.iter() {
         match item {
             RequestItem::User { parts } => {
                 let mut content: Vec<Value> =

@@ -23,7 +23,8 @@ async fn ask(
 }
 
 fn text(request: &ModelRequest) -> &str {
-    match &request.items[..] {
+    let items: Vec<&RequestItem> = request.items.iter().collect();
+    match &items[..] {
         [RequestItem::User { parts }] => match &parts[..] {
             [ContentPart::Text { text }] => text,
             other => panic!("{other:?}"),

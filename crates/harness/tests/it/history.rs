@@ -1,10 +1,12 @@
 //! Requests from a session's transcript.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::json;
 use steadfast_core::command::PackedItems;
@@ -17,8 +19,11 @@ use steadfast_core::input::{FailureClass, ModelFailure};
 use steadfast_core::session::Session;
 use steadfast_core::transcript::{CallResult, Item, ItemBody, TranscriptCall};
 use steadfast_harness::native::guard::InvalidRequest;
+use steadfast_harness::native::kept::{KeptHistory, Room};
 use steadfast_harness::native::{BlobError, BlobSource, BuildError, ModelSettings, turn_request};
-use steadfast_harness::request::{Purpose, RequestCall, RequestItem, RequestResult};
+use steadfast_harness::request::{
+    History, ModelRequest, Purpose, RequestCall, RequestItem, RequestResult,
+};
 
 use crate::support::{key, user};
 
@@ -26,6 +31,8 @@ use crate::support::{key, user};
 #[derive(Default)]
 pub(crate) struct Blobs {
     held: Mutex<BTreeMap<BlobHash, Bytes>>,
+    /// How many were asked for.
+    loads: AtomicUsize,
 }
 
 impl Blobs {
@@ -41,6 +48,7 @@ impl Blobs {
 #[async_trait]
 impl BlobSource for Blobs {
     async fn load(&self, _session: &SessionKey, blob: BlobRef) -> Result<Bytes, BlobError> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
         let found = self.held.lock().unwrap().get(&blob.hash).cloned();
         found.ok_or_else(|| BlobError::Missing(blob.hash.to_string()))
     }
@@ -67,6 +75,12 @@ pub(crate) fn session(bodies: Vec<ItemBody>) -> Session {
         session.transcript.items.push_back(Arc::new(item));
     }
     session
+}
+
+/// A request built from nothing but the session.
+async fn built(session: &Session, blobs: &Blobs) -> Result<ModelRequest, BuildError> {
+    let kept = KeptHistory::new(Room::new(0));
+    turn_request(session, &settings(), blobs, &kept).await
 }
 
 const TURN: TurnId = TurnId(Seq(1));
@@ -182,10 +196,10 @@ async fn a_transcript_becomes_a_request_with_all_its_blobs() {
             text: "a file changed".into(),
         },
     ]);
-    let request = turn_request(&session, &settings(), &blobs).await.unwrap();
+    let request = built(&session, &blobs).await.unwrap();
     assert_eq!(
         request.items,
-        [
+        History::from(vec![
             user(
                 "The earlier part of this conversation was condensed. This summary stands for \
                  all of it:\n\nit began"
@@ -200,7 +214,7 @@ async fn a_transcript_becomes_a_request_with_all_its_blobs() {
                 results: vec![shown("p1", "lo...", Some("cut")), shown("p2", "long", None)],
             },
             user("Note from the system, not from the user: a file changed"),
-        ]
+        ])
     );
     assert_eq!(
         (request.purpose, request.attempt, request.output_tokens_max),
@@ -236,8 +250,9 @@ async fn packs_are_opened_however_deep_up_to_the_end_that_counts() {
     ]);
     let outer = pack(&[item(inner)]);
     let session = session(vec![outer, said(vec![inline_text("c")])]);
-    let request = turn_request(&session, &settings(), &blobs).await.unwrap();
-    assert_eq!(request.items, [user("a"), asked("b", &[]), user("c")]);
+    let request = built(&session, &blobs).await.unwrap();
+    let expected = History::from(vec![user("a"), asked("b", &[]), user("c")]);
+    assert_eq!(request.items, expected);
 }
 
 #[tokio::test]
@@ -255,9 +270,7 @@ async fn each_call_has_an_id_of_its_own_however_the_provider_names_them() {
         replied(6, "", &[""]),
         settled(6, done()),
     ]);
-    let request = turn_request(&session, &settings(), &Blobs::default())
-        .await
-        .unwrap();
+    let request = built(&session, &Blobs::default()).await.unwrap();
     let ids: Vec<&str> = request
         .items
         .iter()
@@ -293,7 +306,7 @@ async fn what_cannot_be_built_is_a_failure_with_a_class() {
             fatal("invalid_request"),
         ),
     ] {
-        let built = turn_request(&session(bodies), &settings(), &blobs).await;
+        let built = built(&session(bodies), &blobs).await;
         let failure = ModelFailure::from(built.unwrap_err());
         assert_eq!((failure.class, failure.code), expected);
     }
@@ -311,7 +324,148 @@ async fn a_result_of_another_reply_is_refused() {
         replied(2, "", &["p1"]),
         settled(9, vec![ToolOutput::text("x").into()]),
     ]);
-    let built = turn_request(&session, &settings(), &Blobs::default()).await;
+    let built = built(&session, &Blobs::default()).await;
     let unasked = InvalidRequest::Unasked("unasked-1-9-0".into());
     assert_eq!(built, Err(BuildError::Invalid(unasked)));
+}
+
+/// One step of a turn: a reply with a call, and its result, which is a blob.
+fn step(blobs: &Blobs, number: u64) -> [ItemBody; 2] {
+    let output = CallOutput {
+        output: Stored::Blob(blobs.put(&ToolOutput::text(format!("result {number}")))),
+        model_view: None,
+        note: None,
+    };
+    [
+        replied(number, "go on", &[""]),
+        settled(number, vec![output]),
+    ]
+}
+
+fn push(session: &mut Session, bodies: impl IntoIterator<Item = ItemBody>) {
+    for body in bodies {
+        let items = &mut session.transcript.items;
+        let seq = items.last().map_or(Seq(1), |item| item.seq.next());
+        items.push_back(Arc::new(Item {
+            seq,
+            tokens: 1,
+            body,
+        }));
+    }
+}
+
+#[tokio::test]
+async fn each_blob_of_a_long_turn_is_read_once() {
+    let blobs = Blobs::default();
+    let (first, rest): (Vec<u64>, Vec<u64>) = ((0..20).collect(), (20..60).collect());
+    let mut older = Session::new(key());
+    push(&mut older, [said(vec![inline_text("a")])]);
+    first
+        .iter()
+        .for_each(|number| push(&mut older, step(&blobs, *number)));
+    let held: Vec<Item> = older
+        .transcript
+        .items
+        .iter()
+        .map(|item| Item::clone(item))
+        .collect();
+    let packed = PackedItems {
+        blob: blobs.put(&held),
+        items: u32::try_from(held.len()).unwrap(),
+        first_seq: Seq(1),
+        last_seq: older.transcript.items.last().unwrap().seq,
+        tokens: 1,
+    };
+    let mut session = Session::new(key());
+    push(&mut session, [ItemBody::Packed { packed }]);
+    let kept = KeptHistory::new(Room::new(1 << 20));
+    for number in rest {
+        push(&mut session, step(&blobs, number));
+        let request = turn_request(&session, &settings(), &blobs, &kept)
+            .await
+            .unwrap();
+        assert_eq!(request.items.len() as u64, 2 * number + 3);
+    }
+    // The packed run, and each of the 60 results.
+    assert_eq!(blobs.loads.load(Ordering::Relaxed), 61);
+}
+
+#[tokio::test]
+async fn without_room_each_request_is_built_anew() {
+    let blobs = Blobs::default();
+    let mut session = session(vec![said(vec![inline_text("a")])]);
+    push(&mut session, step(&blobs, 2));
+    let room = Room::new(3 * 1024);
+    let (one, two) = (KeptHistory::new(room.clone()), KeptHistory::new(room));
+    let mut loads = Vec::new();
+    for kept in [&one, &two, &one, &two] {
+        turn_request(&session, &settings(), &blobs, kept)
+            .await
+            .unwrap();
+        loads.push(blobs.loads.swap(0, Ordering::Relaxed));
+    }
+    assert_eq!(loads, [1, 1, 0, 1]);
+}
+
+/// What becomes of a transcript between two requests.
+#[derive(Debug, Clone)]
+enum Change {
+    Step,
+    Say,
+    Rewind(usize),
+    Compact(usize),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        4 => Just(Change::Step),
+        1 => Just(Change::Say),
+        1 => (0_usize..9).prop_map(Change::Rewind),
+        1 => (0_usize..9).prop_map(Change::Compact),
+    ]
+}
+
+impl Change {
+    fn make(&self, session: &mut Session, blobs: &Blobs, number: u64) {
+        let items = &mut session.transcript.items;
+        match self {
+            Self::Step => push(session, step(blobs, number)),
+            Self::Say => push(session, [said(vec![inline_text(&format!("say {number}"))])]),
+            // Pairs of reply and result stay whole.
+            Self::Rewind(pairs) => {
+                let length = items.len().saturating_sub(2 * pairs).max(1);
+                items.truncate(length);
+            }
+            Self::Compact(pairs) => {
+                let kept = items.skip((1 + 2 * pairs).min(items.len()));
+                *items = kept;
+                let seq = items.front().map_or(Seq(1), |item| item.seq);
+                items.push_front(Arc::new(Item {
+                    seq,
+                    tokens: 1,
+                    body: ItemBody::Summary {
+                        summary: Stored::Inline(format!("summary {number}")),
+                    },
+                }));
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_request_built_on_the_one_before_is_as_one_built_anew(
+        changes in proptest::collection::vec(change(), 1..40)
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let blobs = Blobs::default();
+        let mut session = session(vec![said(vec![inline_text("a")])]);
+        let kept = KeptHistory::new(Room::new(1 << 20));
+        for (number, change) in (1_000..).zip(changes) {
+            change.make(&mut session, &blobs, number);
+            let anew = runtime.block_on(built(&session, &blobs));
+            let added = runtime.block_on(turn_request(&session, &settings(), &blobs, &kept));
+            prop_assert_eq!(added, anew);
+        }
+    }
 }

@@ -36,7 +36,7 @@ pub(crate) fn request(items: Vec<RequestItem>) -> ModelRequest {
             input_schema: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
             provider: None,
         }]),
-        items,
+        items: items.into(),
         output_tokens_max: None,
         options: Value::Null,
         purpose: Purpose::Turn,

@@ -42,7 +42,8 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
     let turn = task.session.turn.as_ref();
     let turn = turn.ok_or_else(|| fatal("internal", "no turn is open".into()))?;
     let blobs = SessionBlobs(Arc::clone(&task.host.stores.blobs));
-    let request = turn_request(&task.session, &agent.turn_settings(turn), &blobs).await?;
+    let settings = agent.turn_settings(turn);
+    let request = turn_request(&task.session, &settings, &blobs, &task.history).await?;
     let mut reply = ask(task, agent, request, Shown::by(&task.effect)).await?;
     spans::replied(&Span::current(), &reply);
     // The triage reads the arguments, so it comes before they are moved into blobs.

@@ -8,6 +8,7 @@ use steadfast_core::id::CallId;
 use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
 use steadfast_core::session::Session;
 use steadfast_store::error::WriteError;
+use steadfast_harness::native::kept::KeptHistory;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
@@ -23,6 +24,8 @@ pub(super) struct Task {
     /// The state that asked for it.
     pub(super) session: Arc<Session>,
     pub(super) effect: Effect,
+    /// What the last request to the model was built from.
+    pub(super) history: Arc<KeptHistory>,
     pub(super) cancelled: CancellationToken,
 }
 

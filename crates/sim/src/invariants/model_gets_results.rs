@@ -17,7 +17,7 @@ impl Invariant for ModelGetsResults {
             return Ok(());
         };
         let mut open: Vec<&str> = Vec::new();
-        for item in &request.items {
+        for item in request.items.iter() {
             match item {
                 RequestItem::Results { results } => {
                     let answered: Vec<&str> =
