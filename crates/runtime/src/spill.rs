@@ -1,5 +1,7 @@
 //! Moves what is too large for the log into blobs, before anything is decided about it.
 
+mod bounds;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +10,7 @@ use serde_json::Value;
 use steadfast_core::command::CommandBody;
 use steadfast_core::content::{BlobRef, CallOutput, ContentPart, ModelReply, Stored, ToolOutput};
 use steadfast_core::id::SessionKey;
+use steadfast_core::input::CallTriage;
 use steadfast_core::limits::{INLINE_BYTES_MAX, INPUT_INLINE_BYTES_MAX, PARTS_PER_INPUT_MAX};
 use steadfast_protocol::encoded_bytes;
 use steadfast_store::error::WriteError;
@@ -92,11 +95,16 @@ impl Spill<'_> {
         Ok(())
     }
 
-    /// Makes a model's reply small enough.
-    pub(crate) async fn reply(&self, reply: &mut ModelReply) -> Result<(), SpillError> {
-        let parts = reply.parts.iter_mut().map(|part| part as &mut dyn Part);
-        let calls = reply.calls.iter_mut().map(|call| &mut call.input as _);
-        self.parts(parts.chain(calls).collect()).await
+    /// Makes a model's reply small enough, together with what is decided about its calls.
+    pub(crate) async fn reply(
+        &self,
+        reply: &mut ModelReply,
+        triage: &mut [CallTriage],
+    ) -> Result<(), SpillError> {
+        bounds::shorten(reply, triage);
+        let inline_max = bounds::inline_bytes_max(reply, triage)?;
+        self.move_some(reply_parts(reply).collect(), inline_max)
+            .await
     }
 
     /// Makes a tool's output small enough, and says what the model is shown of it.
@@ -134,22 +142,18 @@ impl Spill<'_> {
         Ok(text)
     }
 
-    /// Moves each part that is too large, then the largest until the rest fits together.
     async fn parts(&self, parts: Vec<&mut dyn Part>) -> Result<(), SpillError> {
-        let mut sized: Vec<(usize, &mut dyn Part)> =
-            parts.into_iter().map(|part| (part.size(), part)).collect();
-        let mut inline: usize = sized.iter().map(|(bytes, _)| bytes).sum();
-        if inline <= INLINE_BYTES_MAX {
-            return Ok(());
-        }
-        sized.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-        for (bytes, part) in sized {
-            if bytes <= INLINE_BYTES_MAX && inline <= INPUT_INLINE_BYTES_MAX {
-                return Ok(());
-            }
+        self.move_some(parts, INPUT_INLINE_BYTES_MAX).await
+    }
+
+    async fn move_some(
+        &self,
+        parts: Vec<&mut dyn Part>,
+        inline_max: usize,
+    ) -> Result<(), SpillError> {
+        for part in to_move(parts, inline_max) {
             let blob = self.put(part.json()?).await?;
             part.replace(blob);
-            inline = inline.saturating_sub(bytes);
         }
         Ok(())
     }
@@ -177,6 +181,30 @@ impl Spill<'_> {
             }
         }
     }
+}
+
+/// All of a reply that may stand in blobs.
+fn reply_parts(reply: &mut ModelReply) -> impl Iterator<Item = &mut dyn Part> {
+    let parts = reply.parts.iter_mut().map(|part| part as &mut dyn Part);
+    let inputs = reply.calls.iter_mut().map(|call| &mut call.input);
+    parts.chain(inputs.map(|input| input as &mut dyn Part))
+}
+
+/// Each part that is too large, and the largest of the others until the rest fits together.
+fn to_move(parts: Vec<&mut dyn Part>, inline_max: usize) -> Vec<&mut dyn Part> {
+    let mut sized: Vec<(usize, &mut dyn Part)> =
+        parts.into_iter().map(|part| (part.size(), part)).collect();
+    let mut inline: usize = sized
+        .iter()
+        .map(|(bytes, _)| *bytes)
+        .fold(0, usize::saturating_add);
+    sized.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    let moved = sized.into_iter().take_while(|(bytes, _)| {
+        let stays = *bytes <= INLINE_BYTES_MAX && inline <= inline_max;
+        inline = inline.saturating_sub(*bytes);
+        !stays && *bytes > bounds::REFERENCE_BYTES
+    });
+    moved.map(|(_, part)| part).collect()
 }
 
 /// A part of an input that may stand in a blob.

@@ -1,11 +1,11 @@
 //! A model's complete reply.
 
 use super::{Draft, calls, end_turn, model_failed};
-use crate::content::ModelReply;
+use crate::content::{ModelReply, ToolOutput};
 use crate::effect::Effect;
 use crate::event::{Event, RecordedCall, TurnOutcome};
 use crate::id::CallId;
-use crate::input::{CallTriage, FailureClass, ModelFailure};
+use crate::input::{CallTriage, FailureClass, Gate, ModelFailure};
 use crate::limits::{CALLS_PER_REPLY_MAX, PARTS_PER_INPUT_MAX};
 use crate::replay::model_effect;
 
@@ -29,7 +29,7 @@ pub(super) fn decide(draft: &mut Draft, effect: Effect, reply: &ModelReply, tria
             provider_call_id: call.provider_call_id.clone(),
             tool: call.tool.clone(),
             input: call.input.clone(),
-            triage: triage.clone(),
+            triage: recorded(triage),
         });
     draft.emit(Event::ModelReplied {
         turn: id,
@@ -56,6 +56,16 @@ pub(super) fn decide(draft: &mut Draft, effect: Effect, reply: &ModelReply, tria
             triage,
         );
     }
+}
+
+/// The triage without the words of a refusal: those are the call's result, in the same entry, and
+/// shall not stand there twice.
+fn recorded(triage: &CallTriage) -> CallTriage {
+    let mut recorded = triage.clone();
+    if let Gate::Refused { output } = &mut recorded.gate {
+        *output = ToolOutput::error("");
+    }
+    recorded
 }
 
 fn unusable(reply: &ModelReply, triage: &[CallTriage]) -> Option<ModelFailure> {

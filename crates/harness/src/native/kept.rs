@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use imbl::Vector;
 use steadfast_core::content::{ContentPart, FileSource};
 use steadfast_core::id::SessionKey;
@@ -10,7 +11,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::guard::{InvalidRequest, Proof};
 use super::history::CallNames;
-use super::{BlobSource, BuildError, load};
+use super::load::{self, LoadedItem};
+use super::{BlobSource, BuildError};
 use crate::request::{History, ModelRequest, RequestItem};
 
 /// Room is given in pieces of so many bytes.
@@ -107,17 +109,33 @@ impl Built {
         items: &Vector<Arc<Item>>,
         blobs: &dyn BlobSource,
     ) -> Result<(), BuildError> {
-        let new = items.skip(self.from.len()).into_iter().collect();
-        for item in load::items(session, new, blobs).await? {
-            let item = self.names.request_item(item);
-            if self.invalid.is_none() {
-                self.invalid = self.proof.add(&item).err();
+        let new: Vec<Arc<Item>> = items.skip(self.from.len()).into_iter().collect();
+        let loads = new.into_iter().map(|item| async move {
+            let loaded = load::items(session, vec![Arc::clone(&item)], blobs).await?;
+            Ok::<_, BuildError>((item, loaded))
+        });
+        let mut loads = stream::iter(loads).buffered(load::READS_MAX);
+        while let Some((item, loaded)) = loads.try_next().await? {
+            let is_run = loaded.len() > 1;
+            for item in loaded {
+                self.push(item);
             }
-            self.file_bytes += file_bytes(&item);
-            self.history.push(item);
+            self.from.push_back(item);
+            // A long history takes its time; others of this thread shall not wait for all of it.
+            if is_run {
+                tokio::task::yield_now().await;
+            }
         }
-        self.from = items.clone();
         Ok(())
+    }
+
+    fn push(&mut self, item: LoadedItem) {
+        let item = self.names.request_item(item);
+        if self.invalid.is_none() {
+            self.invalid = self.proof.add(&item).err();
+        }
+        self.file_bytes += file_bytes(&item);
+        self.history.push(item);
     }
 
     pub(super) fn history(&self) -> History {

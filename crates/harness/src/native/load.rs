@@ -11,7 +11,7 @@ use steadfast_core::transcript::{CallResult, Item, ItemBody, TranscriptCall};
 use crate::native::{BlobSource, BuildError};
 
 /// Blobs read at the same time for one request.
-const READS_MAX: usize = 8;
+pub(super) const READS_MAX: usize = 8;
 /// Packs within packs: a fork of a fork of a fork.
 const PACK_DEPTH_MAX: u32 = 16;
 

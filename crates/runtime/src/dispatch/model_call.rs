@@ -47,8 +47,8 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
     let mut reply = ask(task, agent, request, Shown::by(&task.effect)).await?;
     spans::replied(&Span::current(), &reply);
     // The triage reads the arguments, so it comes before they are moved into blobs.
-    let triaged = triage::reply(&task.host.pools, agent, turn, &reply);
-    let spilled = task.spill().reply(&mut reply).await;
+    let mut triaged = triage::reply(&task.host.pools, agent, turn, &reply);
+    let spilled = task.spill().reply(&mut reply, &mut triaged.triage).await;
     spilled.map_err(|error| retryable("reply_not_kept", error.to_string()))?;
     Ok(Ended {
         input: Some(Input::ModelReplied {
