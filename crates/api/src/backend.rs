@@ -18,6 +18,7 @@ use steadfast_runtime::sessions::{Admission, AdmitError, Follower, Sessions};
 use steadfast_store::directory::{DirectoryEntry, DirectoryQuery};
 
 use crate::error::{ErrorCode, Problem};
+use crate::messages::outlines::Outlines;
 use crate::metrics::Metrics;
 
 /// Sessions behind deadlines.
@@ -25,6 +26,7 @@ pub(crate) struct Backend {
     sessions: Sessions,
     patience: Duration,
     metrics: Arc<Metrics>,
+    outlines: Outlines,
 }
 
 impl Backend {
@@ -33,7 +35,13 @@ impl Backend {
             sessions,
             patience: Duration::from_millis(request_ms),
             metrics,
+            outlines: Outlines::default(),
         }
+    }
+
+    /// Where the messages of conversations stand.
+    pub(crate) fn outlines(&self) -> &Outlines {
+        &self.outlines
     }
 
     /// Asks a session for something.

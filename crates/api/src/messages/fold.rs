@@ -1,40 +1,39 @@
 //! The fold: events in, messages out. Pure; what stands in blobs stays a reference.
 
 mod calls;
+mod draft;
+mod place;
+#[cfg(test)]
+pub(super) mod samples;
 
+use std::cmp::Ordering::Less;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use serde::Serialize;
+use imbl::Vector;
 use serde_json::Value;
-use steadfast_core::content::{
-    CallInput, CallOutput, Content, ContentPart, ReplyPart, Stored, ToolOutput,
-};
-use steadfast_core::event::{Event, RecordedCall, Settlement, TurnOutcome};
+use steadfast_core::content::{Content, ReplyPart, Stored};
+use steadfast_core::event::{Event, RecordedCall, TurnOutcome};
 use steadfast_core::id::{CallId, Epoch, Seq, Timestamp, TurnId};
-use steadfast_core::input::Place;
 use steadfast_core::transcript::Item;
 
-use super::view::{Failure, Role, ShownApproval, State, ToolState};
+use super::view::{Role, State};
 use crate::session_view::outcome as outcome_of;
+use draft::stored_bytes;
+pub(super) use draft::{Draft, DraftBody, DraftPart, DraftTool};
+use place::{Place, Span};
 
-/// The conversation so far.
+/// The conversation so far. Cloning one that keeps no bodies is cheap.
+#[derive(Clone)]
 pub(crate) struct Fold {
     /// Bodies of the messages at these positions are kept.
     keep: Range<usize>,
-    places: Vec<PlaceOf>,
+    places: Vector<Place>,
+    /// The messages that are kept, by position.
+    drafts: BTreeMap<usize, Draft>,
     /// Messages that wait for their turn.
-    pending: BTreeMap<TurnId, Pending>,
-}
-
-/// A message's place in the conversation, and the message if it is kept.
-struct PlaceOf {
-    seq: Seq,
-    turn: Option<TurnId>,
-    role: Role,
-    /// About how many bytes its parts have.
-    size_bytes: usize,
-    draft: Option<Draft>,
+    pending: BTreeMap<TurnId, Arc<Pending>>,
 }
 
 struct Pending {
@@ -43,60 +42,37 @@ struct Pending {
     metadata: Value,
 }
 
-/// A message whose blobs are not loaded.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Draft {
-    pub(super) id: String,
-    /// Position in the conversation, from 0.
-    pub(super) index: usize,
-    pub(super) role: Role,
-    pub(super) turn: Option<TurnId>,
-    pub(super) seq: Seq,
-    pub(super) at: Timestamp,
-    pub(super) state: State,
-    pub(super) error: Option<Failure>,
-    pub(super) parts: Vec<DraftPart>,
-    pub(super) metadata: Value,
-}
-
-/// A part with the event that it comes from.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct DraftPart {
-    pub(super) seq: Seq,
-    pub(super) body: DraftBody,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum DraftBody {
-    Content(Stored<ContentPart>),
-    Reply(Stored<ReplyPart>),
-    Tool(Box<DraftTool>),
-    Summary(Stored<String>),
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct DraftTool {
-    pub(super) id: CallId,
-    /// It stands in a copied transcript: its id is another session's, and no event is about it.
-    pub(super) copied: bool,
-    pub(super) tool: String,
-    pub(super) input: Stored<CallInput>,
-    pub(super) place: Place,
-    pub(super) state: ToolState,
-    pub(super) settlement: Option<Settlement>,
-    pub(super) output: Option<CallOutput>,
-    pub(super) late_output: Option<Stored<ToolOutput>>,
-    pub(super) approval: Option<ShownApproval>,
-}
-
 impl Fold {
     /// An empty conversation that keeps the bodies of the messages at these positions.
     pub(crate) fn keeping(keep: Range<usize>) -> Self {
         Self {
             keep,
-            places: Vec::new(),
+            places: Vector::new(),
+            drafts: BTreeMap::new(),
             pending: BTreeMap::new(),
         }
+    }
+
+    /// What must be read to see the messages at these positions; `None`: there are none.
+    pub(crate) fn span(&self, range: &Range<usize>) -> Option<Span> {
+        place::span(&self.places, range)
+    }
+
+    /// The conversation as it stood before a span, keeping the bodies of the messages at these
+    /// positions: what comes before `start` is given to [`Fold::arrival`], what follows to
+    /// [`Fold::event`].
+    pub(crate) fn before(&self, span: &Span, keep: Range<usize>) -> Self {
+        Self {
+            keep,
+            places: self.places.take(span.before),
+            drafts: BTreeMap::new(),
+            pending: BTreeMap::new(),
+        }
+    }
+
+    /// How many messages there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
     }
 
     /// About how many bytes the parts of each message have, in order.
@@ -106,10 +82,7 @@ impl Fold {
 
     /// The messages that were kept, in order.
     pub(crate) fn into_kept(self) -> Vec<Draft> {
-        self.places
-            .into_iter()
-            .filter_map(|place| place.draft)
-            .collect()
+        self.drafts.into_values().collect()
     }
 
     /// Folds one event.
@@ -130,9 +103,27 @@ impl Fold {
             }
             Event::SessionDeleted => {
                 self.places.clear();
+                self.drafts.clear();
                 self.pending.clear();
             }
-            _ => self.call_event(event),
+            _ => self.call_event(seq, event),
+        }
+    }
+
+    /// Notes a message that arrived before the part of the log that is folded.
+    pub(crate) fn arrival(&mut self, seq: Seq, event: &Event) {
+        if let Event::TurnQueued {
+            message,
+            content,
+            options,
+        } = event
+        {
+            let pending = Pending {
+                message: message.to_string(),
+                content: content.clone(),
+                metadata: options.metadata.clone(),
+            };
+            self.pending.insert(TurnId(seq), Arc::new(pending));
         }
     }
 
@@ -143,25 +134,14 @@ impl Fold {
 
     fn turn_event(&mut self, seq: Seq, at: Timestamp, event: &Event) {
         match event {
-            Event::TurnQueued {
-                message,
-                content,
-                options,
-            } => {
-                let pending = Pending {
-                    message: message.to_string(),
-                    content: content.clone(),
-                    metadata: options.metadata.clone(),
-                };
-                self.pending.insert(TurnId(seq), pending);
-            }
+            Event::TurnQueued { .. } => self.arrival(seq, event),
             Event::TurnStarted { turn } => self.shown(seq, at, *turn, *turn),
             Event::MessageJoined { queued, into } => self.shown(seq, at, *queued, *into),
             Event::TurnEnded { turn, outcome } => {
                 self.pending.remove(turn);
-                self.ended(*turn, outcome);
+                self.ended(seq, *turn, outcome);
             }
-            Event::TranscriptRewound { to, .. } => self.rewind(*to),
+            Event::TranscriptRewound { to, .. } => self.rewind(seq, *to),
             _ => {}
         }
     }
@@ -172,25 +152,31 @@ impl Fold {
             return;
         };
         self.push(Role::User, Some(turn), seq, at, State::Running);
-        if let Some(draft) = self.newest_draft() {
-            draft.id = pending.message;
-            draft.metadata = pending.metadata;
+        if let Some(place) = self.places.back_mut() {
+            place.from = queued.0;
         }
-        for part in pending.content {
-            self.add_part(seq, DraftBody::Content(part));
+        if let Some(draft) = self.newest_draft() {
+            draft.id.clone_from(&pending.message);
+            draft.metadata.clone_from(&pending.metadata);
+        }
+        for part in &pending.content {
+            self.add_part(seq, DraftBody::Content(part.clone()));
         }
     }
 
-    fn ended(&mut self, turn: TurnId, outcome: &TurnOutcome) {
+    fn ended(&mut self, seq: Seq, turn: TurnId, outcome: &TurnOutcome) {
         let (state, error) = outcome_of(outcome);
         // Turns are serial, so a turn's messages are the newest; a compaction may stand between.
-        let newest = self.places.iter_mut().rev();
-        for place in newest.take_while(|place| place.turn.is_none_or(|other| other == turn)) {
-            if let Some(draft) = place
-                .draft
-                .as_mut()
-                .filter(|draft| draft.turn == Some(turn))
-            {
+        for index in (0..self.places.len()).rev() {
+            let Some(place) = self.places.get_mut(index) else {
+                return;
+            };
+            match place.turn {
+                None => continue,
+                Some(other) if other != turn => return,
+                Some(_) => place.last = seq,
+            }
+            if let Some(draft) = self.drafts.get_mut(&index) {
                 draft.state = state;
                 draft.error.clone_from(&error);
             }
@@ -251,9 +237,13 @@ impl Fold {
         }
     }
 
-    fn rewind(&mut self, to: Seq) {
-        while self.places.last().is_some_and(|place| place.seq >= to) {
-            self.places.pop();
+    fn rewind(&mut self, seq: Seq, to: Seq) {
+        while self.places.back().is_some_and(|place| place.seq >= to) {
+            self.places.pop_back();
+            self.drafts.remove(&self.places.len());
+        }
+        if let Some(place) = self.places.back_mut() {
+            place.last = seq;
         }
         if let Some(draft) = self.newest_draft() {
             draft.parts.retain(|part| part.seq < to);
@@ -269,209 +259,80 @@ impl Fold {
         state: State,
     ) {
         let index = self.places.len();
-        let draft = self.keep.contains(&index).then(|| Draft {
-            id: match role {
-                Role::System => format!("system-{seq}"),
-                Role::User | Role::Assistant => format!("assistant-{seq}"),
-            },
-            index,
-            role,
-            turn,
+        if self.keep.contains(&index) {
+            let draft = Draft {
+                id: match role {
+                    Role::System => format!("system-{seq}"),
+                    Role::User | Role::Assistant => format!("assistant-{seq}"),
+                },
+                index,
+                role,
+                turn,
+                seq,
+                at,
+                state,
+                error: None,
+                parts: Vec::new(),
+                metadata: Value::Null,
+            };
+            self.drafts.insert(index, draft);
+        }
+        self.places.push_back(Place {
             seq,
-            at,
-            state,
-            error: None,
-            parts: Vec::new(),
-            metadata: Value::Null,
-        });
-        self.places.push(PlaceOf {
-            seq,
+            from: seq,
+            last: seq,
             turn,
             role,
             size_bytes: 0,
-            draft,
         });
     }
 
     pub(super) fn newest_draft(&mut self) -> Option<&mut Draft> {
-        self.places.last_mut()?.draft.as_mut()
+        let newest = self.places.len().checked_sub(1)?;
+        self.drafts.get_mut(&newest)
     }
 
     pub(super) fn add_part(&mut self, seq: Seq, body: DraftBody) {
-        let Some(place) = self.places.last_mut() else {
+        let Some(place) = self.places.back_mut() else {
             return;
         };
         place.size_bytes += body.size_bytes();
-        if let Some(draft) = &mut place.draft {
+        place.last = seq;
+        if let Some(draft) = self.newest_draft() {
             draft.parts.push(DraftPart { seq, body });
         }
     }
 
     /// Counts bytes that belong to a message of the open turn.
     fn weigh(&mut self, size_bytes: usize) {
-        if let Some(place) = self.places.last_mut() {
+        if let Some(place) = self.places.back_mut() {
             place.size_bytes += size_bytes;
         }
     }
-}
 
-impl DraftBody {
-    /// About how many bytes it has as JSON.
-    fn size_bytes(&self) -> usize {
-        match self {
-            Self::Content(part) => stored_bytes(part),
-            Self::Reply(part) => stored_bytes(part),
-            Self::Tool(tool) => stored_bytes(&tool.input),
-            Self::Summary(text) => stored_bytes(text),
+    /// Notes that an event is about a call of the reply `reply`, wherever its message stands.
+    fn touch(&mut self, seq: Seq, reply: Seq) {
+        let after = self
+            .places
+            .binary_search_by(|place| place.seq.cmp(&reply).then(Less));
+        let after = after.unwrap_or_else(|position| position);
+        let index = after.checked_sub(1);
+        if let Some(place) = index.and_then(|index| self.places.get_mut(index)) {
+            place.last = seq;
         }
     }
-}
-
-/// About how many bytes a value has as JSON; what is a blob counts when it is loaded.
-fn stored_bytes<T: Serialize>(stored: &Stored<T>) -> usize {
-    /// Names, brackets and the like.
-    const FRAME_BYTES: usize = 64;
-    let value = stored.inline().map(serde_json::to_string);
-    value.and_then(Result::ok).map_or(0, |text| text.len()) + FRAME_BYTES
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write;
+    use steadfast_core::content::Usage;
+    use steadfast_core::input::{Gate, Place};
 
-    use serde_json::json;
-    use steadfast_core::command::{Digest, ForkOrigin, MessageOptions, PackedItems};
-    use steadfast_core::content::{BlobHash, Finish, Usage};
-    use steadfast_core::id::{ApprovalId, CommandId, SessionId, SessionKey, TenantId};
-    use steadfast_core::input::{CallTriage, Gate, InDoubtPolicy, ReplayRule};
-    use steadfast_core::transcript::{CallResult, ItemBody, TranscriptCall};
-
+    use super::samples::{
+        call, ended, folded, print, queued, recorded, reply, settled, shown, started, text_part,
+        turn,
+    };
     use super::*;
-
-    fn queued(id: &str, text: &str) -> Event {
-        Event::TurnQueued {
-            message: CommandId::new(id).unwrap(),
-            content: vec![Stored::Inline(ContentPart::Text { text: text.into() })],
-            options: MessageOptions::default(),
-        }
-    }
-
-    fn turn(seq: u64) -> TurnId {
-        TurnId(Seq(seq))
-    }
-
-    fn started(seq: u64) -> Event {
-        Event::TurnStarted { turn: turn(seq) }
-    }
-
-    fn ended(seq: u64) -> Event {
-        Event::TurnEnded {
-            turn: turn(seq),
-            outcome: TurnOutcome::Completed {
-                finish: Finish::Stop,
-            },
-        }
-    }
-
-    fn text_part(text: &str) -> Stored<ReplyPart> {
-        Stored::Inline(ReplyPart::Text {
-            text: text.into(),
-            native: None,
-        })
-    }
-
-    fn reply(of: u64, parts: Vec<Stored<ReplyPart>>, calls: Vec<RecordedCall>) -> Event {
-        Event::ModelReplied {
-            turn: turn(of),
-            step: 1,
-            wire: "w".into(),
-            model: "m".into(),
-            parts,
-            calls,
-            finish: Finish::Stop,
-            usage: Usage::default(),
-        }
-    }
-
-    fn recorded(tool: &str, gate: Gate, place: Place) -> RecordedCall {
-        RecordedCall {
-            provider_call_id: "p".into(),
-            tool: tool.into(),
-            input: Stored::Inline(CallInput::Json(json!({"q": 1}))),
-            triage: CallTriage {
-                gate,
-                rule: ReplayRule::Safe,
-                place,
-                in_doubt: InDoubtPolicy::TellModel,
-                has_check: false,
-                exclusive: false,
-                deadline_ms: 1,
-                attempts_max: 1,
-                slot: false,
-            },
-        }
-    }
-
-    fn call(reply: u64, index: u16) -> CallId {
-        CallId {
-            epoch: Epoch(1),
-            reply: Seq(reply),
-            index,
-        }
-    }
-
-    fn settled(call: CallId, text: &str) -> Event {
-        Event::CallSettled {
-            call,
-            settlement: Settlement::Done,
-            output: ToolOutput::text(text).into(),
-        }
-    }
-
-    fn folded(keep: Range<usize>, events: &[Event]) -> Fold {
-        let mut fold = Fold::keeping(keep);
-        for (seq, event) in (1..).zip(events) {
-            fold.event(Seq(seq), Timestamp(seq), Epoch(1), event);
-        }
-        fold
-    }
-
-    fn shown(events: &[Event]) -> String {
-        print(folded(0..usize::MAX, events))
-    }
-
-    fn print(fold: Fold) -> String {
-        let mut out = String::new();
-        for draft in fold.into_kept() {
-            let turn = draft.turn.map_or("-".into(), |turn| turn.to_string());
-            let (index, id) = (draft.index, &draft.id);
-            let (role, state) = (draft.role, draft.state);
-            writeln!(out, "{index} {id} {role:?} turn {turn} {state:?}").unwrap();
-            for part in &draft.parts {
-                match &part.body {
-                    DraftBody::Content(Stored::Inline(ContentPart::Text { text }))
-                    | DraftBody::Reply(Stored::Inline(ReplyPart::Text { text, .. })) => {
-                        writeln!(out, "    {text}").unwrap();
-                    }
-                    DraftBody::Summary(Stored::Inline(text)) => {
-                        writeln!(out, "    summary: {text}").unwrap();
-                    }
-                    DraftBody::Tool(tool) => {
-                        let output = tool.output.as_ref().map(|output| &output.output);
-                        let approved = tool.approval.as_ref().map(|approval| approval.approved);
-                        writeln!(
-                            out,
-                            "    {} {} {:?} {:?} {output:?} approval {approved:?} late {:?}",
-                            tool.tool, tool.id, tool.state, tool.settlement, tool.late_output
-                        )
-                        .unwrap();
-                    }
-                    other => writeln!(out, "    {other:?}").unwrap(),
-                }
-            }
-        }
-        out
-    }
 
     #[test]
     fn a_turn_is_a_message_and_an_answer() {
@@ -504,51 +365,6 @@ mod tests {
             ask 1-3-1 AwaitingResult None None approval None late None
             sunny it is
         "#);
-    }
-
-    #[test]
-    fn an_approval_is_shown_with_its_call() {
-        let asked = || {
-            vec![
-                queued("m1", "refund"),
-                started(1),
-                reply(
-                    1,
-                    vec![],
-                    vec![recorded(
-                        "refund",
-                        Gate::Approval {
-                            expires_in_ms: None,
-                        },
-                        Place::Local,
-                    )],
-                ),
-                Event::ApprovalRequested {
-                    approval: ApprovalId(call(3, 0)),
-                    input_digest: Digest(0),
-                    expires_at: None,
-                },
-            ]
-        };
-        insta::assert_snapshot!(shown(&asked()), @"
-        0 m1 User turn 1 Running
-            refund
-        1 assistant-3 Assistant turn 1 Running
-            refund 1-3-0 AwaitingApproval None None approval Some(None) late None
-        ");
-        let mut decided = asked();
-        decided.push(Event::ApprovalDecided {
-            approval: ApprovalId(call(3, 0)),
-            approved: true,
-            reason: Some("fine".into()),
-            triage: None,
-        });
-        insta::assert_snapshot!(shown(&decided), @"
-        0 m1 User turn 1 Running
-            refund
-        1 assistant-3 Assistant turn 1 Running
-            refund 1-3-0 Pending None None approval Some(Some(true)) late None
-        ");
     }
 
     #[test]
@@ -663,99 +479,5 @@ mod tests {
         3 assistant-7 Assistant turn 5 Completed
             answer
         ");
-    }
-
-    /// A question, a call of the other session and its result.
-    fn copied_items() -> [Item; 3] {
-        let item = |seq, body| Item {
-            seq: Seq(seq),
-            tokens: 0,
-            body,
-        };
-        [
-            item(
-                2,
-                ItemBody::User {
-                    turn: turn(1),
-                    message: CommandId::new("old").unwrap(),
-                    content: vec![Stored::Inline(ContentPart::Text { text: "hi".into() })].into(),
-                },
-            ),
-            item(
-                3,
-                ItemBody::Reply {
-                    turn: turn(1),
-                    step: 1,
-                    wire: "w".into(),
-                    model: "m".into(),
-                    parts: vec![],
-                    calls: vec![TranscriptCall {
-                        id: call(4, 0),
-                        provider_call_id: "p".into(),
-                        tool: "get".into(),
-                        input: Stored::Inline(CallInput::Json(Value::Null)).into(),
-                    }],
-                },
-            ),
-            item(
-                5,
-                ItemBody::Results {
-                    turn: turn(1),
-                    results: vec![CallResult {
-                        id: call(4, 0),
-                        provider_call_id: "p".into(),
-                        tool: "get".into(),
-                        settlement: Settlement::Done,
-                        output: ToolOutput::text("old result").into(),
-                    }],
-                },
-            ),
-        ]
-    }
-
-    fn forked() -> Event {
-        Event::TranscriptForked {
-            origin: ForkOrigin {
-                from: SessionKey {
-                    tenant: TenantId::new("t").unwrap(),
-                    session: SessionId::new("s").unwrap(),
-                },
-                at_seq: Seq(6),
-                transcript: vec![PackedItems {
-                    blob: steadfast_core::content::BlobRef {
-                        hash: BlobHash::of(b""),
-                        size_bytes: 0,
-                    },
-                    items: 3,
-                    first_seq: Seq(2),
-                    last_seq: Seq(5),
-                    tokens: 0,
-                }],
-            },
-        }
-    }
-
-    #[test]
-    fn a_copied_transcript_keeps_its_calls_apart_from_new_ones() {
-        let mut fold = Fold::keeping(0..2);
-        for item in &copied_items() {
-            fold.copied(Seq(1), Timestamp(1), item);
-        }
-        let events = [
-            forked(),
-            queued("m1", "again"),
-            started(2),
-            reply(2, vec![], vec![recorded("get", Gate::Open, Place::Local)]),
-            settled(call(4, 0), "new result, of a call that is not on this page"),
-        ];
-        for (seq, event) in (1..).zip(&events) {
-            fold.event(Seq(seq), Timestamp(seq), Epoch(1), event);
-        }
-        insta::assert_snapshot!(print(fold), @r#"
-        0 old User turn - Completed
-            hi
-        1 assistant-1-1 Assistant turn - Completed
-            get 1-4-0 Settled Some(Done) Some(Inline(Text { text: "old result" })) approval None late None
-        "#);
     }
 }

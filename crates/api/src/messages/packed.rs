@@ -55,7 +55,7 @@ pub(super) fn add(fold: &mut Fold, seq: Seq, at: Timestamp, item: &Item) {
         }
         ItemBody::Results { results, .. } => {
             for result in results {
-                fold.settled(result.id, true, result.settlement, &result.output);
+                fold.settled(seq, result.id, true, result.settlement, &result.output);
             }
         }
         ItemBody::Summary { summary } => {
@@ -64,5 +64,115 @@ pub(super) fn add(fold: &mut Fold, seq: Seq, at: Timestamp, item: &Item) {
         }
         // Notes are for the model; packed runs hold no packed runs.
         ItemBody::Note { .. } | ItemBody::Packed { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use steadfast_core::command::{ForkOrigin, PackedItems};
+    use steadfast_core::content::{BlobHash, BlobRef, CallInput, ContentPart, Stored, ToolOutput};
+    use steadfast_core::event::{Event, Settlement};
+    use steadfast_core::id::{CommandId, Epoch, SessionId, SessionKey, TenantId};
+    use steadfast_core::input::Gate;
+    use steadfast_core::transcript::{CallResult, TranscriptCall};
+
+    use super::super::fold::samples::{
+        call, print, queued, recorded, reply, settled, started, turn,
+    };
+    use super::*;
+
+    /// A question, a call of the other session and its result.
+    fn copied_items() -> [Item; 3] {
+        let item = |seq, body| Item {
+            seq: Seq(seq),
+            tokens: 0,
+            body,
+        };
+        [
+            item(
+                2,
+                ItemBody::User {
+                    turn: turn(1),
+                    message: CommandId::new("old").unwrap(),
+                    content: vec![Stored::Inline(ContentPart::Text { text: "hi".into() })].into(),
+                },
+            ),
+            item(
+                3,
+                ItemBody::Reply {
+                    turn: turn(1),
+                    step: 1,
+                    wire: "w".into(),
+                    model: "m".into(),
+                    parts: vec![],
+                    calls: vec![TranscriptCall {
+                        id: call(4, 0),
+                        provider_call_id: "p".into(),
+                        tool: "get".into(),
+                        input: Stored::Inline(CallInput::Json(Value::Null)).into(),
+                    }],
+                },
+            ),
+            item(
+                5,
+                ItemBody::Results {
+                    turn: turn(1),
+                    results: vec![CallResult {
+                        id: call(4, 0),
+                        provider_call_id: "p".into(),
+                        tool: "get".into(),
+                        settlement: Settlement::Done,
+                        output: ToolOutput::text("old result").into(),
+                    }],
+                },
+            ),
+        ]
+    }
+
+    fn forked() -> Event {
+        Event::TranscriptForked {
+            origin: ForkOrigin {
+                from: SessionKey {
+                    tenant: TenantId::new("t").unwrap(),
+                    session: SessionId::new("s").unwrap(),
+                },
+                at_seq: Seq(6),
+                transcript: vec![PackedItems {
+                    blob: BlobRef {
+                        hash: BlobHash::of(b""),
+                        size_bytes: 0,
+                    },
+                    items: 3,
+                    first_seq: Seq(2),
+                    last_seq: Seq(5),
+                    tokens: 0,
+                }],
+            },
+        }
+    }
+
+    #[test]
+    fn a_copied_transcript_keeps_its_calls_apart_from_new_ones() {
+        let mut fold = Fold::keeping(0..2);
+        for item in &copied_items() {
+            fold.copied(Seq(1), Timestamp(1), item);
+        }
+        let events = [
+            forked(),
+            queued("m1", "again"),
+            started(2),
+            reply(2, vec![], vec![recorded("get", Gate::Open, Place::Local)]),
+            settled(call(4, 0), "new result, of a call that is not on this page"),
+        ];
+        for (seq, event) in (1..).zip(&events) {
+            fold.event(Seq(seq), Timestamp(seq), Epoch(1), event);
+        }
+        insta::assert_snapshot!(print(fold), @r#"
+        0 old User turn - Completed
+            hi
+        1 assistant-1-1 Assistant turn - Completed
+            get 1-4-0 Settled Some(Done) Some(Inline(Text { text: "old result" })) approval None late None
+        "#);
     }
 }

@@ -66,8 +66,8 @@ pub(crate) struct Page {
 
 /// Reads a page of the conversation as of the event `until`.
 ///
-/// The log is read twice, first for places only: a rewind further on may take messages away, and
-/// only one page of bodies shall be in memory.
+/// Where each message stands is remembered from the page before and gone on from, so that only what
+/// the log added since is read, and of the rest what the page itself says.
 pub(crate) async fn read(
     backend: &Backend,
     key: &SessionKey,
@@ -75,26 +75,40 @@ pub(crate) async fn read(
     window: Window,
     limit: usize,
 ) -> Result<Page, Problem> {
-    let outline = fold(backend, key, until, 0..0).await?;
-    let sizes = outline.sizes();
-    let len = sizes.len();
-    let range = window.range(&sizes, limit);
-    let drafts = if range.is_empty() {
-        Vec::new()
-    } else {
-        fold(backend, key, until, range.clone()).await?.into_kept()
+    let outline = outline(backend, key, until).await?;
+    let len = outline.len();
+    let range = window.range(&outline.sizes(), limit);
+    let drafts = match outline.span(&range) {
+        Some(span) if !range.is_empty() => {
+            let mut fold = outline.before(&span, range.clone());
+            let from = Seq(span.from.0.saturating_sub(1));
+            let end = until.min(span.end);
+            fold_events(backend, key, &mut fold, (from, span.start, end)).await?;
+            fold.into_kept()
+        }
+        Some(_) | None => Vec::new(),
     };
     Ok(Page { drafts, range, len })
 }
 
-async fn fold(
+/// Where the messages stand as of the event `until`.
+async fn outline(backend: &Backend, key: &SessionKey, until: Seq) -> Result<Fold, Problem> {
+    let known = backend.outlines().through(key, until);
+    let (after, mut fold) = known.unwrap_or_else(|| (Seq(0), Fold::keeping(0..0)));
+    let reached = fold_events(backend, key, &mut fold, (after, after, until)).await?;
+    backend.outlines().keep(key, reached, fold.clone());
+    Ok(fold)
+}
+
+/// Folds the events after the first number up to the last; of those before the second only what
+/// arrives. Gives the last event that was there.
+async fn fold_events(
     backend: &Backend,
     key: &SessionKey,
-    until: Seq,
-    keep: Range<usize>,
-) -> Result<Fold, Problem> {
-    let mut fold = Fold::keeping(keep);
-    let mut cursor = Seq(0);
+    fold: &mut Fold,
+    (after, start, until): (Seq, Seq, Seq),
+) -> Result<Seq, Problem> {
+    let mut cursor = after;
     while cursor < until {
         let records = backend.records(key, cursor, RECORDS_MAX).await?;
         if records.is_empty() {
@@ -105,8 +119,12 @@ async fn fold(
             for entry in &record.entries {
                 for event in &entry.events {
                     if seq > cursor && seq <= until {
-                        copy(backend, key, &mut fold, seq, entry.at, event).await?;
-                        fold.event(seq, entry.at, record.epoch, event);
+                        if seq < start {
+                            fold.arrival(seq, event);
+                        } else {
+                            copy(backend, key, fold, seq, entry.at, event).await?;
+                            fold.event(seq, entry.at, record.epoch, event);
+                        }
                     }
                     seq = seq.next();
                 }
@@ -114,7 +132,7 @@ async fn fold(
             cursor = cursor.max(record.last_seq());
         }
     }
-    Ok(fold)
+    Ok(cursor.min(until))
 }
 
 /// Adds the transcript that an event copies.
@@ -140,7 +158,15 @@ async fn copy(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use steadfast_core::content::{Stored, ToolOutput, Usage};
+    use steadfast_core::id::Epoch;
+    use steadfast_core::input::{Gate, Place};
+
     use super::*;
+    use crate::messages::fold::samples::{
+        call, ended, folded, queued, recorded, reply, settled, started, text_part, turn,
+    };
 
     #[test]
     fn windows_stay_within_the_conversation() {
@@ -175,6 +201,101 @@ mod tests {
             (Window::After(2), 3..4),
         ] {
             assert_eq!(window.range(&sizes, 9), expected, "{window:?}");
+        }
+    }
+
+    /// A conversation made of these draws, as a session could have had it.
+    fn conversation(draws: &[u8]) -> Vec<Event> {
+        let mut events: Vec<Event> = Vec::new();
+        let (mut waiting, mut open, mut asked) = (Vec::new(), None, Vec::new());
+        let mut shown = Vec::new();
+        for draw in draws {
+            let seq = events.len() as u64 + 1;
+            match (draw % 9, open) {
+                (0, _) => {
+                    events.push(queued(&format!("m{seq}"), "say"));
+                    waiting.push(seq);
+                }
+                (1 | 2, None) if !waiting.is_empty() => {
+                    let next = waiting.remove(usize::from(*draw) % waiting.len());
+                    events.push(started(next));
+                    shown.push(seq);
+                    open = Some(next);
+                }
+                (1, Some(into)) if !waiting.is_empty() => {
+                    let queued = turn(waiting.remove(0));
+                    events.push(Event::MessageJoined {
+                        queued,
+                        into: turn(into),
+                    });
+                    shown.push(seq);
+                }
+                (2 | 3, Some(of)) => {
+                    let calls = vec![recorded("get", Gate::Open, Place::Local)];
+                    events.push(reply(of, vec![text_part("answer")], calls));
+                    asked.push(seq);
+                }
+                (4, _) if !asked.is_empty() => {
+                    let of = asked.remove(usize::from(*draw) % asked.len());
+                    events.push(settled(call(of, 0), "done"));
+                }
+                (5, _) if !asked.is_empty() => {
+                    let of = asked.remove(0);
+                    let output = ToolOutput::text("late").into();
+                    events.push(Event::CallResolved {
+                        call: call(of, 0),
+                        output,
+                    });
+                }
+                (6, Some(of)) => {
+                    events.push(ended(of));
+                    open = None;
+                }
+                (7, _) => events.push(Event::TranscriptCompacted {
+                    number: 1,
+                    through: Seq(seq),
+                    summary: Stored::Inline("so far".into()),
+                    usage: Usage::default(),
+                }),
+                (8, None) if !shown.is_empty() => {
+                    let at = usize::from(*draw) % shown.len();
+                    let to = Seq(shown[at]);
+                    shown.truncate(at);
+                    events.push(Event::TranscriptRewound { to, note: None });
+                }
+                _ => {}
+            }
+        }
+        events
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_read_by_its_span_is_as_one_of_the_whole_log(
+            draws in proptest::collection::vec(any::<u8>(), 0..120),
+            start in 0_usize..20,
+            count in 1_usize..6,
+        ) {
+            let events = conversation(&draws);
+            let outline = folded(0..0, &events);
+            let range = start.min(outline.len())..(start + count).min(outline.len());
+            let whole = folded(range.clone(), &events).into_kept();
+            let mut read = Vec::new();
+            if let Some(span) = outline.span(&range) {
+                let mut fold = outline.before(&span, range);
+                for (seq, event) in (1..).map(Seq).zip(&events) {
+                    if seq < span.from || seq > span.end {
+                        continue;
+                    }
+                    if seq < span.start {
+                        fold.arrival(seq, event);
+                    } else {
+                        fold.event(seq, Timestamp(seq.0), Epoch(1), event);
+                    }
+                }
+                read = fold.into_kept();
+            }
+            prop_assert_eq!(read, whole);
         }
     }
 }

@@ -7,8 +7,8 @@ use steadfast_core::effect::Effect;
 use steadfast_core::id::CallId;
 use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
 use steadfast_core::session::Session;
-use steadfast_store::error::WriteError;
 use steadfast_harness::native::kept::KeptHistory;
+use steadfast_store::error::WriteError;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
