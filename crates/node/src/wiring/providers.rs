@@ -6,7 +6,7 @@ use serde_json::Value;
 use steadfast_core::content::ContentPart;
 use steadfast_core::id::SessionKey;
 use steadfast_harness::provider::ModelProvider;
-use steadfast_harness::request::{ModelRequest, Purpose, RequestItem};
+use steadfast_harness::request::{History, ModelRequest, Purpose, RequestItem};
 use steadfast_harness::scripted::ScriptedProvider;
 use steadfast_harness::secret::Secret;
 use steadfast_harness::transport::{HttpOptions, HttpProvider};
@@ -57,11 +57,11 @@ pub(crate) fn one_word(session: SessionKey, model: &str) -> ModelRequest {
         model: model.to_owned(),
         instructions: "Answer with the one word: yes.".to_owned(),
         tools: Arc::default(),
-        items: vec![RequestItem::User {
+        items: History::from_iter([RequestItem::User {
             parts: vec![ContentPart::Text {
                 text: "Are you there?".to_owned(),
             }],
-        }],
+        }]),
         output_tokens_max: None,
         options: Value::Null,
         purpose: Purpose::Turn,
