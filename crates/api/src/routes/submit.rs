@@ -144,7 +144,8 @@ pub(crate) async fn submit(
     let receipt = match wait_ms {
         Some(wait_ms) if wait_ms > 0 => {
             let patience = Duration::from_millis(wait_ms);
-            receipt::wait(api.backend(), &key, &id, patience, api.shutdown()).await?
+            let ended = receipt::wait(api.backend(), &key, &id, patience, api.shutdown());
+            Box::pin(ended).await?
         }
         _ => receipt,
     };
@@ -267,5 +268,21 @@ impl SubmitBody {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn future_bytes<A, B, C, D, F: Future>(_: impl Fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each layer of the surface moves it about.
+    #[test]
+    fn a_submission_is_small() {
+        let bytes = future_bytes(submit);
+        assert!(bytes <= 3 * 1024, "{bytes} bytes");
     }
 }

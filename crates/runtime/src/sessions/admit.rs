@@ -51,7 +51,10 @@ impl Sessions {
             return Err(AdmitError::Draining);
         }
         let span = trace::admission(key, &mut command.body);
-        self.admit_traced(key, command).instrument(span).await
+        // In boxes, as what is done seldom: callers move the future of this function about.
+        Box::pin(self.admit_traced(key, command))
+            .instrument(span)
+            .await
     }
 
     async fn admit_traced(
@@ -63,7 +66,7 @@ impl Sessions {
         let patience = self.shared.host.options.admission_patience;
         match tokio::time::timeout(patience, self.admit_directly(key, &command)).await {
             Ok(Some(answer)) => answer,
-            Ok(None) => self.admit_by_mail(key, command).await,
+            Ok(None) => Box::pin(self.admit_by_mail(key, command)).await,
             Err(_) => Err(AdmitError::OutcomeUnknown(
                 "its owner did not decide in time".into(),
             )),

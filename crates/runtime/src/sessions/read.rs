@@ -32,10 +32,14 @@ impl Sessions {
                 return Ok(Arc::clone(session));
             }
         }
+        // In a box: most calls do without, and it is many times as large as they are.
+        Box::pin(self.load_anew(key)).await
+    }
+
+    /// The state of a session as its log holds it.
+    async fn load_anew(&self, key: &SessionKey) -> Result<Arc<Session>, LoadError> {
         let host = &self.shared.host;
-        let batch = host.options.read_batch_records;
-        // In a box, as what follows: most calls do without, and it is many times as large as they are.
-        let opened = Box::pin(open::open(&host.stores, key, batch)).await?;
+        let opened = open::open(&host.stores, key, host.options.read_batch_records).await?;
         // Whoever reads the session next shall not read as much again.
         let uncovered = opened.records_since_snapshot;
         if uncovered >= host.options.snapshot_records.saturating_mul(2)
@@ -43,8 +47,7 @@ impl Sessions {
         {
             let mut packer = Packer::knowing(opened.receipt_runs);
             let (session, last, tail) = (&opened.session, opened.last_record, opened.tail);
-            let written = snapshot::write(&host.stores, &mut packer, session, last, tail);
-            let written = Box::pin(written).await;
+            let written = snapshot::write(&host.stores, &mut packer, session, last, tail).await;
             if let Err(error) = written {
                 tracing::warn!(session = %key, error, "snapshot not written");
             }
