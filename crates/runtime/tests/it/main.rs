@@ -9,6 +9,7 @@
 mod world;
 
 mod admission;
+mod approvals;
 mod cluster;
 mod crash;
 mod fence;
