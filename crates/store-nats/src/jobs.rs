@@ -56,7 +56,7 @@ impl NatsJobs {
         let mut pullers = lock(&self.pullers);
         let puller = pullers.entry(tool.to_owned()).or_insert_with(|| {
             let connection = Arc::clone(&self.connection);
-            Arc::new(Puller::new(connection, vec![consumer], self.silence))
+            Arc::new(Puller::new(connection, vec![consumer], 1, self.silence))
         });
         Ok(Arc::clone(puller))
     }

@@ -28,6 +28,9 @@ use handed::{Handed, Offer};
 
 /// Name of the consumer that all nodes share.
 pub(crate) const CONSUMER: &str = "drivers";
+/// Letters that are asked for at once: more than are given back and due again within the time that
+/// a driver takes to look at them.
+const LETTERS_AT_ONCE: usize = 16;
 const MESSAGES_LANE: &str = "in";
 pub(crate) const CONTROL_LANE: &str = "ctl";
 /// Words of the broker for a subject with as many messages as it may have.
@@ -49,7 +52,12 @@ impl NatsMailbox {
             consumer: CONSUMER.to_owned(),
         });
         Self {
-            puller: Puller::new(Arc::clone(&connection), consumers.collect(), silence),
+            puller: Puller::new(
+                Arc::clone(&connection),
+                consumers.collect(),
+                LETTERS_AT_ONCE,
+                silence,
+            ),
             connection,
             names,
             handed: Mutex::new(Handed::new(silence)),

@@ -1,8 +1,8 @@
 //! Taking messages from durable consumers that all nodes share.
 //!
-//! One task for each consumer asks for one message at a time, and only while somebody waits here:
-//! a node that stopped asking takes nothing from the others. A message that nobody takes any more
-//! is given back at once.
+//! One task for each consumer asks for messages, and only while somebody waits here: a node that
+//! stopped asking takes nothing from the others. A message that nobody takes any more is given back
+//! at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::{self, AckKind};
 use async_nats::{HeaderMap, Message, Request, Subscriber};
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
 use steadfast_store::error::{ReadError, WriteError};
 use tokio::sync::{Mutex, OnceCell, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
+use crate::connect::Link;
 use crate::fault::Fault;
 use crate::request::{API, Shared};
 use crate::task::Owned;
@@ -59,6 +60,7 @@ pub(crate) struct Receipt(String);
 pub(crate) struct Puller {
     connection: Shared,
     consumers: Vec<ConsumerName>,
+    at_once: usize,
     /// A message older than this went to somebody else.
     silence: Duration,
     waiting: watch::Sender<usize>,
@@ -90,10 +92,19 @@ impl Drop for Waiting<'_> {
 }
 
 impl Puller {
-    pub(crate) fn new(connection: Shared, consumers: Vec<ConsumerName>, silence: Duration) -> Self {
+    /// Each question asks for `at_once` messages. With one, what is taken is worked on at once; but
+    /// the broker gives what was given back before what is new, so where one message is always due
+    /// again, only who asks for several sees another.
+    pub(crate) fn new(
+        connection: Shared,
+        consumers: Vec<ConsumerName>,
+        at_once: usize,
+        silence: Duration,
+    ) -> Self {
         Self {
             connection,
             consumers,
+            at_once,
             silence,
             waiting: watch::Sender::new(0),
             running: OnceCell::new(),
@@ -121,6 +132,7 @@ impl Puller {
             let task = Task {
                 connection: Arc::clone(&self.connection),
                 consumer: consumer.clone(),
+                at_once: self.at_once,
                 waiting: self.waiting.subscribe(),
                 sender: sender.clone(),
             };
@@ -136,6 +148,7 @@ impl Puller {
 struct Task {
     connection: Shared,
     consumer: ConsumerName,
+    at_once: usize,
     waiting: watch::Receiver<usize>,
     sender: mpsc::Sender<Pulled>,
 }
@@ -146,19 +159,31 @@ enum Answer {
     /// Ask again.
     Over,
     Refused(String),
+    /// Nothing comes to this inbox any more.
+    Closed,
+}
+
+/// Where a consumer's messages come.
+struct Inbox {
+    reply: String,
+    answers: Subscriber,
+    /// Messages that the question which stands may still give.
+    outstanding: usize,
 }
 
 impl Task {
     async fn run(mut self) {
         let mut delay = REFUSED_DELAY_MIN;
-        let mut inbox: Option<(String, Subscriber)> = None;
+        let mut inbox: Option<Inbox> = None;
         while self.waiting.wait_for(|waiting| *waiting > 0).await.is_ok() {
             let refused = match self.pull(&mut inbox).await {
                 Ok(Answer::Message(pulled)) => {
-                    self.hand_over(*pulled).await;
+                    if !self.hand_over(*pulled).await {
+                        self.give_up(&mut inbox).await;
+                    }
                     None
                 }
-                Ok(Answer::Over) => None,
+                Ok(Answer::Over | Answer::Closed) => None,
                 Ok(Answer::Refused(reason)) => Some(reason),
                 Err(fault) => Some(fault.to_string()),
             };
@@ -174,38 +199,72 @@ impl Task {
         }
     }
 
-    async fn pull(&self, inbox: &mut Option<(String, Subscriber)>) -> Result<Answer, Fault> {
+    /// The next message, of the question that stands or of a new one.
+    async fn pull(&self, inbox: &mut Option<Inbox>) -> Result<Answer, Fault> {
         self.connection.ready().await?;
-        let unavailable = |error: &dyn std::error::Error| Fault::Unavailable(error.to_string());
-        let (reply, answers) = match inbox {
-            Some((reply, answers)) => (reply, answers),
-            None => {
-                let reply = self.connection.client.new_inbox();
-                let answers = self.connection.client.subscribe(reply.clone()).await;
-                let answers = answers.map_err(|error| unavailable(&error))?;
-                let (reply, answers) = inbox.insert((reply, answers));
-                (reply, answers)
-            }
+        let stands = match inbox {
+            Some(stands) => stands,
+            None => inbox.insert(self.subscribe().await?),
         };
+        let mut link = self.connection.link();
+        if stands.outstanding == 0 {
+            self.ask(stands).await?;
+        }
+        let answer = self.answer(stands, &mut link).await;
+        if let Ok(Answer::Message(_)) = &answer {
+            stands.outstanding = stands.outstanding.saturating_sub(1);
+        } else {
+            // Whatever ended the question, no more comes of it but what is on its way.
+            stands.outstanding = 0;
+        }
+        if matches!(&answer, Ok(Answer::Closed)) {
+            *inbox = None;
+            return Ok(Answer::Refused("the subscription ended".to_owned()));
+        }
+        answer
+    }
+
+    async fn subscribe(&self) -> Result<Inbox, Fault> {
+        let reply = self.connection.client.new_inbox();
+        let answers = self.connection.client.subscribe(reply.clone()).await;
+        let answers = answers.map_err(|error| Fault::Unavailable(error.to_string()))?;
+        Ok(Inbox {
+            reply,
+            answers,
+            outstanding: 0,
+        })
+    }
+
+    async fn ask(&self, inbox: &mut Inbox) -> Result<(), Fault> {
         let question = json!({
-            "batch": 1,
+            "batch": self.at_once,
             "expires": nanoseconds(PULL_EXPIRES),
             "idle_heartbeat": nanoseconds(PULL_HEARTBEAT),
         });
         let ConsumerName { stream, consumer } = &self.consumer;
         let subject = format!("{API}.CONSUMER.MSG.NEXT.{stream}.{consumer}");
-        let mut link = self.connection.link();
-        self.connection
-            .client
-            .publish_with_reply(subject, reply.clone(), question.to_string().into())
-            .await
-            .map_err(|error| unavailable(&error))?;
+        let asked = self.connection.client.publish_with_reply(
+            subject,
+            inbox.reply.clone(),
+            question.to_string().into(),
+        );
+        let asked = asked.await;
+        asked.map_err(|error| Fault::Unavailable(error.to_string()))?;
+        inbox.outstanding = self.at_once;
+        Ok(())
+    }
+
+    async fn answer(
+        &self,
+        inbox: &mut Inbox,
+        link: &mut watch::Receiver<Link>,
+    ) -> Result<Answer, Fault> {
         loop {
             let message = tokio::select! {
-                message = timeout(PULL_HEARTBEAT * 2, answers.next()) => message,
+                message = timeout(PULL_HEARTBEAT * 2, inbox.answers.next()) => message,
                 // The question may be lost with the connection it was put on.
                 changed = link.changed() => {
-                    changed.map_err(|error| unavailable(&error))?;
+                    changed.map_err(|error| Fault::Unavailable(error.to_string()))?;
                     return Ok(Answer::Over);
                 }
             };
@@ -213,8 +272,7 @@ impl Task {
                 return Ok(Answer::Refused("nothing heard".to_owned()));
             };
             let Some(message) = message else {
-                *inbox = None;
-                return Ok(Answer::Refused("the subscription ended".to_owned()));
+                return Ok(Answer::Closed);
             };
             match message.status.map(|status| status.as_u16()) {
                 None => return Ok(self.pulled(message).map_or(Answer::Over, Answer::Message)),
@@ -248,21 +306,43 @@ impl Task {
         }))
     }
 
-    /// Gives the message to a caller, or back.
-    async fn hand_over(&mut self, pulled: Pulled) {
+    /// Gives the message to a caller, or back; whether there was one.
+    async fn hand_over(&mut self, pulled: Pulled) -> bool {
         let wanted = async {
             self.waiting.wait_for(|waiting| *waiting > 0).await.ok()?;
             self.sender.reserve().await.ok()
         };
         match timeout(HAND_OVER_PATIENCE, wanted).await {
-            Ok(Some(place)) => place.send(pulled),
-            Ok(None) | Err(_) => {
-                let back = AckKind::Nak(None);
-                // Lost, the message comes again after its silence.
-                if let Err(error) = self.connection.tell(&pulled.receipt, back).await {
-                    tracing::debug!(%error, "a message was not given back");
-                }
+            Ok(Some(place)) => {
+                place.send(pulled);
+                true
             }
+            Ok(None) | Err(_) => {
+                self.back(&pulled).await;
+                false
+            }
+        }
+    }
+
+    /// Nobody asks any more: gives back what has come, and takes the question back.
+    async fn give_up(&self, inbox: &mut Option<Inbox>) {
+        let Some(mut inbox) = inbox.take() else {
+            return;
+        };
+        while let Some(Some(message)) = inbox.answers.next().now_or_never() {
+            if message.status.is_none()
+                && let Some(pulled) = self.pulled(message)
+            {
+                self.back(&pulled).await;
+            }
+        }
+    }
+
+    async fn back(&self, pulled: &Pulled) {
+        let back = AckKind::Nak(None);
+        // Lost, the message comes again after its silence.
+        if let Err(error) = self.connection.tell(&pulled.receipt, back).await {
+            tracing::debug!(%error, "a message was not given back");
         }
     }
 }

@@ -72,7 +72,7 @@ impl NatsTimers {
             consumer: CONSUMER.to_owned(),
         };
         Self {
-            puller: Puller::new(Arc::clone(&connection), vec![consumer], silence),
+            puller: Puller::new(Arc::clone(&connection), vec![consumer], 1, silence),
             connection,
             names,
             fired: Mutex::default(),

@@ -80,7 +80,8 @@ impl Handed {
         }
         let out = letters.get_mut(&delivery.up_to)?;
         let receipt = out.receipt.take()?;
-        out.until = now + delay;
+        // Whoever gets it then stands for the older ones too.
+        out.until = now + delay + self.silence;
         Some((receipt, delay))
     }
 
