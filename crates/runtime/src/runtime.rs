@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ractor::{ActorRef, SpawnErr};
-use steadfast_core::id::NodeId;
+use steadfast_core::id::{AgentName, NodeId};
+use steadfast_core::input::Place;
 use steadfast_harness::native::kept::Room;
 use steadfast_store::Stores;
+use steadfast_tools::catalog::Tool;
 use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +40,17 @@ pub enum StartError {
     /// The supervisor of a tool pool did not start.
     #[error("the supervisor of a tool pool did not start")]
     Pools(#[source] SpawnErr),
+    /// No worker could ever run a tool.
+    #[error(
+        "tool {tool:?} of agent {agent} is remote, and this store has no tool queue: give the tool \
+         another executor, or use a store that several nodes share"
+    )]
+    NoToolQueue {
+        /// Whose tool.
+        agent: AgentName,
+        /// Its name.
+        tool: String,
+    },
 }
 
 /// Owns all tasks of a runtime; dropping it ends them at once, as a crash would.
@@ -72,6 +85,9 @@ impl Runtime {
         clock: Arc<dyn Clock>,
         node: NodeId,
     ) -> Result<(Sessions, RuntimeHandle), StartError> {
+        if stores.tool_queue.is_none() {
+            refuse_remote_tools(&agents)?;
+        }
         let pools = Pools::start(&options.pools, &agents)
             .await
             .map_err(StartError::Pools)?;
@@ -122,6 +138,20 @@ impl Runtime {
         };
         Ok((sessions, handle))
     }
+}
+
+/// Without a tool queue every call of a remote tool would end as unreachable.
+fn refuse_remote_tools(agents: &Agents) -> Result<(), StartError> {
+    for (name, agent) in agents.iter() {
+        let remote = |tool: &&Arc<Tool>| tool.spec.place == Place::Remote;
+        if let Some(tool) = agent.catalog.tools().find(remote) {
+            return Err(StartError::NoToolQueue {
+                agent: name.clone(),
+                tool: tool.spec.name.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 impl RuntimeHandle {

@@ -16,6 +16,7 @@ mod fence;
 mod follow;
 mod lifetime;
 mod pools;
+mod remote;
 mod tools;
 mod trace;
 mod turn;

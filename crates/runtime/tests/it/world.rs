@@ -219,7 +219,7 @@ pub(crate) struct World {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) options: Options,
     pub(crate) agents: Agents,
-    clock: TokioClock,
+    pub(crate) clock: TokioClock,
     nodes: Mutex<u32>,
 }
 
