@@ -51,10 +51,8 @@ async fn a_damaged_session_says_so_everywhere_and_the_others_go_on() {
     let message = json!({ "id": "m4", "agent": "a", "content": "hello" });
     let again = json!({ "id": "m1", "agent": "a", "content": "hello" });
     let nothing = json!({});
-    let asked: [(Method, &str, Option<&Value>); 10] = [
-        (Method::GET, "", None),
+    let asked: [(Method, &str, Option<&Value>); 8] = [
         (Method::PUT, "", Some(&json!({ "agent": "a" }))),
-        (Method::GET, "/messages", None),
         (Method::GET, "/messages/m1", None),
         (Method::POST, "/messages", Some(&message)),
         (Method::POST, "/messages", Some(&again)),
@@ -74,6 +72,13 @@ async fn a_damaged_session_says_so_everywhere_and_the_others_go_on() {
             answer.body
         );
     }
+    // What stands before the damage is shown, as that.
+    let session = client.get("/v1/sessions/bad").await.ok();
+    assert_eq!(session["status"], "quarantined", "{session}");
+    assert!(session["quarantine"].is_string(), "{session}");
+    let messages = client.get("/v1/sessions/bad/messages").await.ok();
+    let shown = messages["messages"].to_string();
+    assert!(shown.contains("m1") && !shown.contains("m3"), "{shown}");
     // The log is read without the state: what stands before the damage is still told.
     let log = client.get("/v1/sessions/bad/log?limit=1000").await;
     assert!(
@@ -99,8 +104,36 @@ async fn a_damaged_session_says_so_everywhere_and_the_others_go_on() {
             .await
             .ok();
     }
+    repair(&client, session["seq"].as_u64().unwrap()).await;
+
     let log = product.log();
     assert!(!log.contains("panicked"), "{log}");
     // A session of which nothing can be read is no reason to end in another way.
     assert_eq!(product.terminate().await.code(), Some(0));
+}
+
+/// Ends the quarantine; the session then goes on, and knows what stood beside the damage.
+async fn repair(client: &Client, readable: u64) {
+    let body = json!({ "action": "unquarantine" });
+    let path = "/v1/sessions/bad/repair";
+    let repaired = client.post(path, &body).await.ok();
+    assert_eq!(repaired["lost"]["after"], readable, "{repaired}");
+    let again = client.post(path, &body).await;
+    assert_eq!(again.code(), Some("session_not_quarantined"), "{again:?}");
+    // What was answered before and after the damage is still known; in it, it is not.
+    for (message, known) in [("m1", true), ("m2", false), ("m3", true)] {
+        let receipt = client
+            .get(&format!("/v1/sessions/bad/messages/{message}"))
+            .await;
+        assert_eq!(receipt.status.is_success(), known, "{message}: {receipt:?}");
+    }
+    turn(client, "bad", "m4", "hello").await;
+    let session = client.get("/v1/sessions/bad").await.ok();
+    assert_eq!(session["status"], "idle", "{session}");
+    let before = &repaired["lost"]["before"];
+    assert!(session["seq"].as_u64() > before.as_u64(), "{session}");
+    let log = client.get("/v1/sessions/bad/log?limit=1000").await.ok();
+    assert!(log.to_string().contains("log_repaired") && log["unreadable"].is_null());
+    let events = client.get("/v1/sessions/bad/events?follow=false").await;
+    assert!(events.status.is_success(), "{events:?}");
 }

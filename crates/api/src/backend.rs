@@ -14,7 +14,7 @@ use steadfast_core::id::{CommandId, Seq, SessionId, SessionKey, TenantId};
 use steadfast_core::session::{Existence, Session};
 use steadfast_protocol::record::Record;
 use steadfast_runtime::agent::Agents;
-use steadfast_runtime::sessions::{Admission, AdmitError, Follower, Sessions};
+use steadfast_runtime::sessions::{Admission, AdmitError, Follower, Repaired, Sessions};
 use steadfast_store::directory::{DirectoryEntry, DirectoryQuery};
 
 use crate::error::{ErrorCode, Problem};
@@ -133,6 +133,24 @@ impl Backend {
         let forked = self.sessions.fork(from, at, to, id);
         let forked = tokio::time::timeout(self.patience, forked).await;
         Ok(forked.unwrap_or_else(|_| Err(took_too_long().into()))?)
+    }
+
+    /// Ends a session's quarantine.
+    pub(crate) async fn repair(
+        &self,
+        key: &SessionKey,
+        id: CommandId,
+    ) -> Result<Repaired, Problem> {
+        let repaired = tokio::time::timeout(self.patience, self.sessions.repair(key, id)).await;
+        Ok(repaired.unwrap_or_else(|_| Err(took_too_long().into()))?)
+    }
+
+    /// What can be read of a quarantined session, and why no more.
+    pub(crate) async fn readable(
+        &self,
+        key: &SessionKey,
+    ) -> Result<Option<(Session, String)>, Problem> {
+        self.within(self.sessions.readable(key)).await
     }
 
     /// Whether the store answers.

@@ -133,7 +133,9 @@ impl Receipt {
                 let after = Seq(seq.0.saturating_sub(1));
                 let records = backend.records(key, after, 1).await?;
                 find_last(&records, after, seq, |event| match event {
-                    Event::TurnEnded { outcome, .. } => Some(outcome.clone()),
+                    Event::TurnEnded { outcome, .. } | Event::MessageLost { outcome, .. } => {
+                        Some(outcome.clone())
+                    }
                     _ => None,
                 })
             }

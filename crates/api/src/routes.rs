@@ -20,6 +20,7 @@ pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod receipts;
+pub(crate) mod repair;
 pub(crate) mod session;
 pub(crate) mod sessions;
 pub(crate) mod submit;

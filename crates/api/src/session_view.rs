@@ -58,6 +58,10 @@ pub(crate) struct SessionView {
     pub(crate) created_at: u64,
     /// When it last changed.
     pub(crate) updated_at: u64,
+    /// Why nothing runs until it is repaired. All else is then shown as of the last event that can
+    /// be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) quarantine: Option<String>,
 }
 
 /// What a session does.
@@ -171,7 +175,15 @@ impl SessionView {
             }),
             created_at: profile.created_at.0,
             updated_at: session.at.0,
+            quarantine: None,
         })
+    }
+
+    /// Says that the log goes on and cannot be read.
+    pub(crate) fn quarantined(mut self, why: String) -> Self {
+        self.status = StatusView::Quarantined;
+        self.quarantine = Some(why);
+        self
     }
 }
 

@@ -6,6 +6,7 @@ mod compaction;
 mod lifecycle;
 mod messages;
 mod model;
+mod repair;
 
 use crate::event::Event;
 use crate::id::Timestamp;
@@ -25,6 +26,7 @@ pub fn apply(session: &mut Session, at: Timestamp, event: &Event) {
         | Event::CommandSettled { .. }
         | Event::NoticePosted { .. }
         | Event::NoticeDelivered { .. } => lifecycle::apply(session, event),
+        Event::LogRepaired { .. } | Event::MessageLost { .. } => repair::apply(session, event),
         Event::TurnQueued { .. }
         | Event::MessageJoined { .. }
         | Event::TurnStarted { .. }

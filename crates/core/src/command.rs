@@ -35,6 +35,7 @@ impl Command {
             | CommandBody::Cancel { .. }
             | CommandBody::Compact
             | CommandBody::SettleCall { .. }
+            | CommandBody::SkipCall { .. }
             | CommandBody::Delete => {}
         }
         // A map of JSON has sorted keys, so equal bodies have equal bytes.
@@ -171,6 +172,11 @@ pub enum CommandBody {
         output: CallOutput,
         /// Who says so.
         by: Settler,
+    },
+    /// Let a turn that waits for the outcome of a call in doubt go on without it.
+    SkipCall {
+        /// Which call.
+        call: CallId,
     },
     /// Remove the session.
     Delete,

@@ -23,6 +23,7 @@ mod model_failed;
 mod model_replied;
 mod notice_delivered;
 mod release;
+mod repair;
 mod settle_call;
 mod slot_ready;
 mod submit;
@@ -74,7 +75,9 @@ pub fn decide_ahead(session: &Session, input: &Input, clock: Timestamp) -> (Deci
     let changes_nothing = answer.is_some_and(|answer| {
         answer.repeated || matches!(answer.verdict, Verdict::Rejected { .. })
     });
-    if !changes_nothing && !matches!(input, Input::Release) {
+    // Who lets go or repairs starts nothing any more.
+    let goes_on = !matches!(input, Input::Release | Input::Repair(_));
+    if !changes_nothing && goes_on {
         advance::advance(&mut draft);
     }
     let decision = Decision {
@@ -123,6 +126,7 @@ fn facts(draft: &mut Draft, input: &Input) {
             notice_delivered::decide(draft, *notice, *withdrawn);
         }
         Input::Release => release::decide(draft),
+        Input::Repair(repair) => repair::decide(draft, repair),
         // What is due is looked at after every input; a command is answered by its own path.
         Input::TimerFired | Input::Command { .. } => {}
     }
@@ -241,6 +245,7 @@ fn command_answer(draft: &mut Draft, command: &Command, receipted: bool) -> Answ
         CommandBody::SettleCall { call, output, by } => {
             settle_call::decide(draft, &asked, *call, output, *by)
         }
+        CommandBody::SkipCall { call } => settle_call::skip(draft, &asked, *call),
         CommandBody::Delete => delete::decide(draft, &asked),
     }
 }
@@ -255,6 +260,7 @@ fn refused_by_existence(session: &Session, body: &CommandBody) -> Option<Rejecti
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::SkipCall { .. }
         | CommandBody::Delete => false,
     };
     match (&session.existence, makes_one) {

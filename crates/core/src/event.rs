@@ -41,6 +41,28 @@ pub enum Event {
     DeletionStarted,
     /// The session is gone; numbers and epochs go on from here if it is made again.
     SessionDeleted,
+    /// An operator ended the quarantine of a log that could not be read to its end. What stands in
+    /// the log after `after` and before this event is kept and no longer counts.
+    LogRepaired {
+        /// Number of the last event before this one that counts.
+        after: Seq,
+        /// What was wrong: stable code.
+        code: String,
+        /// The same for people.
+        detail: String,
+        /// Calls that the part which no longer counts had asked for, and whose outcome is not known.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        calls: Vec<LostCall>,
+    },
+    /// The turn of an accepted message stood in a part of the log that no longer counts.
+    MessageLost {
+        /// The message.
+        message: MessageId,
+        /// The turn that it was accepted as.
+        turn: TurnId,
+        /// How the turn ended, as far as that part could still be read.
+        outcome: TurnOutcome,
+    },
     /// A command got its answer.
     CommandSettled {
         /// Which.
@@ -306,6 +328,16 @@ pub struct RecordedCall {
     pub input: Stored<CallInput>,
     /// What the runtime found out.
     pub triage: CallTriage,
+}
+
+/// A call of a part of the log that no longer counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LostCall {
+    /// Its id.
+    pub call: CallId,
+    /// Name of the tool.
+    pub tool: String,
 }
 
 /// How a turn ended.

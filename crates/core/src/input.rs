@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::Command;
+use crate::command::{Command, Digest};
 use crate::content::{CallOutput, ModelReply, Stored, ToolOutput, Usage};
 use crate::effect::Effect;
-use crate::id::{CallId, Epoch, NodeId, Timestamp};
+use crate::event::Event;
+use crate::id::{CallId, CommandId, Epoch, NodeId, Seq, Timestamp};
 
 /// One thing that a session must decide about.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,10 +82,45 @@ pub enum Input {
         /// The claim of the job that it cancels was withdrawn before any worker had it.
         withdrawn: bool,
     },
+    /// An operator ends the quarantine of a session whose log cannot be read to its end.
+    Repair(Box<Repair>),
     /// A deadline may have passed.
     TimerFired,
     /// The owner lets go.
     Release,
+}
+
+/// The end of a quarantine. The session that decides about it is the fold of what can be read in one
+/// piece, except that its numbers stand above all that may have been handed out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repair {
+    /// The operator's command.
+    pub command: CommandId,
+    /// Of which content.
+    pub digest: Digest,
+    /// Who does it.
+    pub node: NodeId,
+    /// Above every epoch of the log.
+    pub epoch: Epoch,
+    /// Number of the last event that counts.
+    pub after: Seq,
+    /// What is wrong with the log: stable code.
+    pub code: String,
+    /// The same for people.
+    pub detail: String,
+    /// What of the part that no longer counts can still be read, in order.
+    pub lost: Vec<LostEvent>,
+}
+
+/// An event of a part of the log that no longer counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LostEvent {
+    /// Generation of its writer.
+    pub epoch: Epoch,
+    /// Its number there.
+    pub seq: Seq,
+    /// The event.
+    pub event: Event,
 }
 
 /// A take-over, with today's view of the calls that are open.

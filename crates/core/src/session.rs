@@ -57,6 +57,18 @@ pub struct Session {
     pub usage: Usage,
     /// The last turn that ended.
     pub last_turn: Option<EndedTurn>,
+    /// Parts of the log that no longer count, in order.
+    #[serde(default, skip_serializing_if = "Vector::is_empty")]
+    pub lost: Vector<LostPart>,
+}
+
+/// A part of the log that was given up when it was repaired. What of it can be read is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostPart {
+    /// Number of the last event before it.
+    pub after: Seq,
+    /// Number of the event that says so, the first that counts again.
+    pub before: Seq,
 }
 
 /// Who owns a session.
@@ -227,6 +239,7 @@ impl Session {
             notices: 0,
             usage: Usage::default(),
             last_turn: None,
+            lost: Vector::new(),
         }
     }
 
@@ -236,6 +249,14 @@ impl Session {
             Existence::Absent => None,
             Existence::Open(profile) | Existence::Deleting(profile) => Some(profile),
         }
+    }
+
+    /// The part of the log that no longer counts and holds this event, if one does.
+    pub fn lost_part(&self, seq: Seq) -> Option<LostPart> {
+        let mut parts = self.lost.iter();
+        parts
+            .find(|part| part.after < seq && seq < part.before)
+            .copied()
     }
 
     /// An open call of the running turn.

@@ -1,9 +1,10 @@
 //! What a model is told when there is no outcome to tell.
 
 use crate::content::{CallOutput, ToolOutput};
-use crate::event::Settlement;
+use crate::event::{LostCall, Settlement};
 use crate::id::CallId;
 use crate::input::ReplayRule;
+use crate::limits::DETAIL_BYTES_MAX;
 
 /// Cuts a text to at most this many bytes, at a character.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
@@ -78,6 +79,24 @@ fn denied(words: &str, detail: &str) -> CallOutput {
         reason: Some(reason),
     }
     .into()
+}
+
+/// The note of a repaired log.
+pub(crate) fn repaired(calls: &[LostCall]) -> String {
+    let mut text = "A part of this conversation was lost to a damaged disk and is not shown. What \
+                    was asked for there may have been done; check before you do it again."
+        .to_owned();
+    if !calls.is_empty() {
+        let named = calls
+            .iter()
+            .map(|lost| format!("{} ({})", lost.tool, lost.call));
+        let named: Vec<String> = named.collect();
+        let named = cut(&named.join(", "), 4 * DETAIL_BYTES_MAX);
+        text.push_str(&format!(
+            " Of these calls no outcome is known, and each may have taken effect: {named}."
+        ));
+    }
+    text
 }
 
 /// The note for an answer that came after its call was settled without one.

@@ -3,6 +3,7 @@
 //! ```text
 //!   Link::START --verify--> (Record 1, Link) --verify--> (Record 2, Link) ...
 //!   (log whose head was purged) --begin--> (tombstone, Link) --verify--> ...
+//!   (what cannot be read, or does not join) --rejoin--> (repair, Link) --verify--> ...
 //! ```
 
 use steadfast_core::event::Event;
@@ -133,6 +134,31 @@ pub fn begin(bytes: &[u8], first_seq: Seq) -> Result<(Record, Link), ChainError>
     } else {
         Err(ChainError::Beheaded { first_seq })
     }
+}
+
+/// Number of the last event that counts before this Record, if it repairs the log: what stands
+/// between them is passed over.
+pub fn repairs_after(record: &Record) -> Option<Seq> {
+    match record.entries.first()?.events.first()? {
+        Event::LogRepaired { after, .. } => Some(*after),
+        _ => None,
+    }
+}
+
+/// Reads the Record that repairs a log, after the last one that counts.
+pub fn rejoin(previous: &Link, bytes: &[u8], first_seq: Seq) -> Result<(Record, Link), ChainError> {
+    let (record, link) = read(bytes, first_seq)?;
+    let is_the_repair = repairs_after(&record) == Some(previous.last_seq);
+    if !is_the_repair || record.prev != previous.record || record.first_seq <= previous.last_seq {
+        return Err(ChainError::Forked { first_seq });
+    }
+    if record.epoch <= previous.epoch {
+        return Err(ChainError::EpochFell {
+            last: previous.epoch,
+            found: record.epoch,
+        });
+    }
+    Ok((record, link))
 }
 
 fn read(bytes: &[u8], noted: Seq) -> Result<(Record, Link), ChainError> {

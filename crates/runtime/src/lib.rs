@@ -39,6 +39,7 @@ mod triage;
 
 mod open;
 mod pack;
+mod rows;
 mod snapshot;
 
 mod directory;

@@ -2,11 +2,11 @@
 
 use steadfast_core::apply;
 use steadfast_core::event::Event;
-use steadfast_core::id::{Seq, SessionKey};
+use steadfast_core::id::{Epoch, Seq, SessionKey};
 use steadfast_core::session::Session;
 use steadfast_protocol::DecodeError;
 use steadfast_protocol::chain::{self, ChainError, Link};
-use steadfast_protocol::record::{Record, RecordHash};
+use steadfast_protocol::record::{self, Record, RecordHash};
 use steadfast_protocol::snapshot::{self, Snapshot};
 use steadfast_store::Stores;
 use steadfast_store::error::ReadError;
@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use crate::pack;
 use crate::pack::receipts::{self, ReceiptRuns};
+use crate::rows::Rows;
 
 /// A session as the log holds it.
 pub(crate) struct Opened {
@@ -78,6 +79,17 @@ impl From<ChainError> for OpenError {
     }
 }
 
+/// The Record after another vouches for it by its hash; for the last one the store does.
+fn check_last(stored: &StoredRecord, tail: &TailInfo) -> Result<(), OpenError> {
+    match &tail.last {
+        Some(last) if stored.tail == tail.tail && RecordHash::of(&stored.bytes) != last.hash => {
+            let detail = "the last record is not the one that was acknowledged";
+            Err(quarantined("record_corrupt", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn quarantined(code: &'static str, detail: impl Into<String>) -> OpenError {
     OpenError::Quarantined {
         code,
@@ -94,29 +106,24 @@ pub(crate) async fn open(
     key: &SessionKey,
     batch: usize,
 ) -> Result<Opened, OpenError> {
-    let (tail, snapshot) = tokio::join!(stores.log.tail(key), stores.snapshots.get(key));
+    let (tail, snapshot) = tokio::join!(stores.log.tail(key), snapshot_of(stores, key));
     let tail = tail?;
     // A snapshot only saves time: without one the whole log is read.
-    let snapshot = snapshot.ok().flatten();
-    let snapshot = match snapshot {
-        Some(bytes) => whole(&bytes, key, stores).await,
-        None => None,
-    };
     let Some((snapshot, receipt_runs)) = snapshot else {
         return anew(stores, key, &tail, batch).await;
     };
-    let mut folding = Folding::from_snapshot(snapshot, receipt_runs, &tail)?;
-    let folded = folding
-        .fold_through(stores, &tail, batch, Seq(u64::MAX))
-        .await;
+    let covered = snapshot.session.seq;
+    let folded = match Folding::from_snapshot(snapshot, receipt_runs, &tail) {
+        Ok(folding) => folding.finish(stores, &tail, batch).await,
+        Err(error) => Err(error),
+    };
     match folded {
-        Ok(()) => Ok(folding.opened()),
-        // A deletion purged what followed the snapshot, and a crash left the snapshot behind: what
-        // is kept then begins with the deletion and is whole by itself.
-        Err(gap @ OpenError::Quarantined { code: LOG_GAP, .. }) => {
-            match anew(stores, key, &tail, batch).await {
-                Err(OpenError::Quarantined { .. }) => Err(gap),
-                opened => opened,
+        Ok(folding) => Ok(folding.opened()),
+        Err(damage @ OpenError::Quarantined { .. }) => {
+            match Folding::from_start(key).finish(stores, &tail, batch).await {
+                Ok(folding) if folding.goes_beyond(covered, &damage) => Ok(folding.opened()),
+                Err(error @ (OpenError::Unavailable(_) | OpenError::NewerVersion(_))) => Err(error),
+                Ok(_) | Err(OpenError::Quarantined { .. }) => Err(damage),
             }
         }
         Err(error) => Err(error),
@@ -149,10 +156,7 @@ async fn anew(
     tail: &TailInfo,
     batch: usize,
 ) -> Result<Opened, OpenError> {
-    let mut folding = Folding::from_start(key);
-    folding
-        .fold_through(stores, tail, batch, Seq(u64::MAX))
-        .await?;
+    let folding = Folding::from_start(key).finish(stores, tail, batch).await?;
     Ok(folding.opened())
 }
 
@@ -166,10 +170,84 @@ pub(crate) async fn readable(
     let mut folding = Folding::from_start(key);
     // Why it ends is known: that is why somebody asks.
     let _ = folding
-        .fold_through(stores, &tail, batch, Seq(u64::MAX))
+        .go_through(stores, &tail, batch, Seq(u64::MAX))
         .await;
     let last_seq = tail.last.map_or(folding.session.seq, |last| last.last_seq);
     Some((folding.session, last_seq))
+}
+
+/// A session whose log cannot be read to its end.
+pub(crate) struct Damaged {
+    /// What can be read in one piece.
+    pub(crate) good: Folding,
+    /// What is wrong: stable code.
+    pub(crate) code: &'static str,
+    /// The same for people.
+    pub(crate) detail: String,
+    /// The end of the log.
+    pub(crate) tail: TailInfo,
+    /// A snapshot that the log does not bear out, and the numbers that it knows.
+    pub(crate) stray_snapshot: Option<(Seq, Epoch)>,
+}
+
+/// How far a session can be read in one piece, or the session when that is the whole of it.
+pub(crate) async fn damaged(
+    stores: &Stores,
+    key: &SessionKey,
+    batch: usize,
+) -> Result<Result<Opened, Damaged>, OpenError> {
+    let (code, detail) = match open(stores, key, batch).await {
+        Ok(opened) => return Ok(Ok(opened)),
+        Err(OpenError::Quarantined { code, detail }) => (code, detail),
+        Err(error) => return Err(error),
+    };
+    let tail = stores.log.tail(key).await?;
+    let snapshot = snapshot_of(stores, key).await;
+    let numbers = snapshot
+        .as_ref()
+        .map(|(snapshot, _)| (snapshot.session.seq, snapshot.session.epoch));
+    let mut good = None;
+    if let Some((snapshot, receipt_runs)) = snapshot
+        && is_borne_out(stores, &snapshot, &tail).await?
+        && let Ok(folding) = Folding::from_snapshot(snapshot, receipt_runs, &tail)
+    {
+        good = Some(folding.as_far_as_possible(stores, &tail, batch).await?);
+    }
+    let stray_snapshot = numbers.filter(|_| good.is_none());
+    let from_start = Folding::from_start(key)
+        .as_far_as_possible(stores, &tail, batch)
+        .await?;
+    let good = match good {
+        Some(good) if good.session.seq >= from_start.session.seq => good,
+        _ => from_start,
+    };
+    Ok(Err(Damaged {
+        good,
+        code,
+        detail,
+        tail,
+        stray_snapshot,
+    }))
+}
+
+async fn snapshot_of(stores: &Stores, key: &SessionKey) -> Option<(Snapshot, ReceiptRuns)> {
+    let bytes = stores.snapshots.get(key).await.ok().flatten()?;
+    whole(&bytes, key, stores).await
+}
+
+/// Whether the log holds the very Record that a snapshot covers last.
+async fn is_borne_out(
+    stores: &Stores,
+    snapshot: &Snapshot,
+    tail: &TailInfo,
+) -> Result<bool, OpenError> {
+    let before = Tail(snapshot.tail.saturating_sub(1));
+    let row = Rows::after(before, tail.tail)
+        .next(stores, &snapshot.session.key)
+        .await?;
+    Ok(row.is_some_and(|row| {
+        row.tail == Tail(snapshot.tail) && RecordHash::of(&row.bytes) == snapshot.last_record
+    }))
 }
 
 /// The state of a session after an event, folded from the start of its log.
@@ -181,19 +259,23 @@ pub(crate) async fn as_of(
 ) -> Result<Session, OpenError> {
     let tail = stores.log.tail(key).await?;
     let mut folding = Folding::from_start(key);
-    folding.fold_through(stores, &tail, batch, at).await?;
+    folding.go_through(stores, &tail, batch, at).await?;
     Ok(folding.session)
 }
 
 /// The fold of a log, as far as it was read.
-struct Folding {
-    session: Session,
+pub(crate) struct Folding {
+    pub(crate) session: Session,
     /// What the next Record must join; `None` before the first.
     link: Option<Link>,
-    tail: Tail,
+    pub(crate) tail: Tail,
     records: u64,
     receipt_runs: ReceiptRuns,
     purge_through: Option<Tail>,
+    /// Number of the first event after the last part that no longer counts.
+    repaired_at: Option<Seq>,
+    /// Number of the last event before the last Record.
+    before_last: Seq,
 }
 
 impl Folding {
@@ -205,7 +287,14 @@ impl Folding {
             records: 0,
             receipt_runs: ReceiptRuns::default(),
             purge_through: None,
+            repaired_at: None,
+            before_last: Seq(0),
         }
+    }
+
+    /// The end of what was read in one piece.
+    pub(crate) fn link(&self) -> Link {
+        self.link.unwrap_or(Link::START)
     }
 
     fn from_snapshot(
@@ -230,7 +319,126 @@ impl Folding {
             records: 0,
             receipt_runs,
             purge_through: None,
+            repaired_at: None,
+            before_last: Seq(0),
         })
+    }
+
+    async fn finish(
+        mut self,
+        stores: &Stores,
+        tail: &TailInfo,
+        batch: usize,
+    ) -> Result<Self, OpenError> {
+        self.go_through(stores, tail, batch, Seq(u64::MAX)).await?;
+        Ok(self)
+    }
+
+    /// Folds all that can be read in one piece, Record by Record.
+    async fn as_far_as_possible(
+        mut self,
+        stores: &Stores,
+        tail: &TailInfo,
+        batch: usize,
+    ) -> Result<Self, OpenError> {
+        match self.go_through(stores, tail, batch, Seq(u64::MAX)).await {
+            Err(error @ (OpenError::Unavailable(_) | OpenError::NewerVersion(_))) => Err(error),
+            Ok(()) | Err(OpenError::Quarantined { .. }) => {
+                let denied = self.records > 0 && self.is_denied(stores, tail).await?;
+                if self.is_whole() && !denied {
+                    return Ok(self);
+                }
+                // Its last Record is applied in part, or was changed: it does not count.
+                let mut shorter = Self::from_start(&self.session.key);
+                let until = self.before_last;
+                match shorter.go_through(stores, tail, batch, until).await {
+                    Ok(()) | Err(OpenError::Quarantined { .. }) => Ok(shorter),
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Whether the next Record says that another one stood before it than the last one here.
+    async fn is_denied(&self, stores: &Stores, tail: &TailInfo) -> Result<bool, OpenError> {
+        let mut rows = Rows::after(self.tail, tail.tail);
+        let Some(row) = rows.next(stores, &self.session.key).await? else {
+            return Ok(false);
+        };
+        Ok(record::decode(&row.bytes).is_ok_and(|next| {
+            next.first_seq == self.link().last_seq.next() && next.prev != self.link().record
+        }))
+    }
+
+    /// Whether no Record is applied in part.
+    fn is_whole(&self) -> bool {
+        self.link.is_none() || self.session.seq == self.link().last_seq
+    }
+
+    /// Whether this fold of the whole log counts though a snapshot does not fit: what followed the
+    /// snapshot was purged by a deletion, and a crash left the snapshot behind; or a repair took the
+    /// snapshot's numbers into account.
+    fn goes_beyond(&self, covered: Seq, damage: &OpenError) -> bool {
+        let is_gap = matches!(damage, OpenError::Quarantined { code: LOG_GAP, .. });
+        is_gap || self.repaired_at.is_some_and(|at| at > covered)
+    }
+
+    /// Folds up to the tail, or up to an event, and passes over what was repaired.
+    pub(crate) async fn go_through(
+        &mut self,
+        stores: &Stores,
+        tail: &TailInfo,
+        batch: usize,
+        until: Seq,
+    ) -> Result<(), OpenError> {
+        loop {
+            match self.fold_through(stores, tail, batch, until).await {
+                Err(damage @ OpenError::Quarantined { .. }) => {
+                    if !self.pass_over(stores, tail, batch, until).await? {
+                        return Err(damage);
+                    }
+                }
+                folded => return folded,
+            }
+        }
+    }
+
+    /// Looks for the Record by which an operator repaired what cannot be read here.
+    async fn pass_over(
+        &mut self,
+        stores: &Stores,
+        tail: &TailInfo,
+        batch: usize,
+        until: Seq,
+    ) -> Result<bool, OpenError> {
+        let mut rows = Rows::after(self.tail, tail.tail);
+        while let Some(stored) = rows.next(stores, &self.session.key).await? {
+            let Ok(record) = record::decode(&stored.bytes) else {
+                continue;
+            };
+            let Some(after) = chain::repairs_after(&record) else {
+                continue;
+            };
+            if after < self.link().last_seq {
+                // What could not be read then can be read now, and does not count all the same.
+                let mut shorter = Self::from_start(&self.session.key);
+                let folded = shorter.fold_through(stores, tail, batch, after).await;
+                if folded.is_err()
+                    || chain::rejoin(&shorter.link(), &stored.bytes, stored.first_seq).is_err()
+                {
+                    continue;
+                }
+                *self = shorter;
+            }
+            if let Ok((record, link)) = chain::rejoin(&self.link(), &stored.bytes, stored.first_seq)
+            {
+                self.session.seq = Seq(record.first_seq.0.saturating_sub(1));
+                self.repaired_at = Some(record.first_seq);
+                self.take(stores, &stored, &record, link, until).await?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Folds all Records up to the tail, or up to an event.
@@ -244,11 +452,19 @@ impl Folding {
         while self.tail < tail.tail && self.session.seq < until {
             let from = ReadFrom::After(self.tail);
             let key = self.session.key.clone();
-            let records = stores.log.read(&key, from, batch).await?;
+            let records = match stores.log.read(&key, from, batch).await {
+                // What stands before the row that is damaged is read all the same.
+                Err(ReadError::Corrupt(_)) => stores.log.read(&key, from, 1).await?,
+                read => read?,
+            };
             if records.is_empty() {
                 return Err(self.ended_early(tail));
             }
             for stored in &records {
+                if self.session.seq >= until {
+                    return Ok(());
+                }
+                check_last(stored, tail)?;
                 self.fold(stores, stored, until).await?;
             }
         }
@@ -270,7 +486,19 @@ impl Folding {
             self.session.seq = Seq(record.first_seq.0.saturating_sub(1));
             self.session.epoch = record.epoch;
         }
-        self.apply(stores, &record, until).await?;
+        self.take(stores, stored, &record, link, until).await
+    }
+
+    async fn take(
+        &mut self,
+        stores: &Stores,
+        stored: &StoredRecord,
+        record: &Record,
+        link: Link,
+        until: Seq,
+    ) -> Result<(), OpenError> {
+        self.before_last = self.link().last_seq;
+        self.apply(stores, record, until).await?;
         self.link = Some(link);
         self.tail = stored.tail;
         self.records += 1;

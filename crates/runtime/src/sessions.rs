@@ -5,6 +5,8 @@ mod decided;
 mod follow;
 mod fork;
 mod read;
+mod repair;
+mod repaired;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +29,8 @@ use crate::open::OpenError;
 
 pub(crate) use admit::KnockError;
 pub use fork::ForkError;
+pub use repair::{RepairError, Repaired};
+use repaired::RepairedSessions;
 
 /// Sessions of this node, running and idle. Cheap to clone.
 #[derive(Clone)]
@@ -39,6 +43,7 @@ struct Shared {
     doors: Arc<Doors>,
     keeper: ActorRef<Nothing>,
     draining: AtomicBool,
+    repaired: RepairedSessions,
 }
 
 impl Sessions {
@@ -50,6 +55,7 @@ impl Sessions {
                 doors,
                 keeper,
                 draining,
+                repaired: RepairedSessions::default(),
             }),
         }
     }

@@ -84,6 +84,7 @@ impl Spill<'_> {
             | CommandBody::Cancel { .. }
             | CommandBody::Compact
             | CommandBody::DecideApproval { .. }
+            | CommandBody::SkipCall { .. }
             | CommandBody::Delete => {}
         }
         let bytes = encoded_bytes(body).map_err(|error| SpillError::TooLarge(error.to_string()))?;

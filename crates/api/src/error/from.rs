@@ -1,7 +1,7 @@
 //! What the parts below say, as what a client is told.
 
 use steadfast_core::event::Rejection;
-use steadfast_runtime::sessions::{AdmitError, ForkError, LoadError};
+use steadfast_runtime::sessions::{AdmitError, ForkError, LoadError, RepairError};
 use steadfast_store::error::ReadError;
 
 use super::{ErrorCode, Problem};
@@ -154,6 +154,31 @@ impl From<ForkError> for Problem {
     }
 }
 
+impl From<RepairError> for Problem {
+    fn from(error: RepairError) -> Self {
+        match error {
+            RepairError::NotQuarantined => Self::new(
+                ErrorCode::SessionNotQuarantined,
+                "the session's log can be read, so there is nothing to repair; nothing happened",
+            ),
+            RepairError::Changed => Self::new(
+                ErrorCode::SessionChanged,
+                "somebody wrote to the session's log meanwhile; nothing happened, look again",
+            ),
+            RepairError::BeyondRepair(detail) => {
+                tracing::error!(error = detail, "session beyond repair");
+                Self::new(
+                    ErrorCode::SessionBeyondRepair,
+                    "the store cannot say where the session's log ends, so nothing can be added to it; \
+                     nothing happened. Restore the node's file from a copy; `steadfast doctor` says more",
+                )
+            }
+            RepairError::Load(error) => error.into(),
+            RepairError::Admit(error) => error.into(),
+        }
+    }
+}
+
 impl From<ReadError> for Problem {
     fn from(error: ReadError) -> Self {
         match error {
@@ -173,7 +198,8 @@ fn quarantined(reason: &str) -> Problem {
     Problem::new(
         ErrorCode::SessionQuarantined,
         format!(
-            "the session's log cannot be read, and nothing runs until it is repaired: {reason}"
+            "the session's log cannot be read to its end, and nothing runs until an operator repairs it \
+             (`steadfast sessions repair`): {reason}"
         ),
     )
 }

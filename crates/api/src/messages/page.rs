@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use steadfast_core::event::Event;
 use steadfast_core::id::{Seq, SessionKey, Timestamp};
+use steadfast_core::session::Session;
 use steadfast_core::transcript::Item;
 
 use super::fold::{Draft, Fold};
@@ -12,7 +13,7 @@ use crate::backend::Backend;
 use crate::error::Problem;
 
 /// Records read at once.
-const RECORDS_MAX: usize = 64;
+pub(crate) const RECORDS_MAX: usize = 64;
 
 /// Bytes of the messages of one page, blobs left out.
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -64,18 +65,19 @@ pub(crate) struct Page {
     pub(crate) len: usize,
 }
 
-/// Reads a page of the conversation as of the event `until`.
+/// Reads a page of the conversation as of the last event of this state, so many Records at
+/// once.
 ///
 /// Where each message stands is remembered from the page before and gone on from, so that only what
 /// the log added since is read, and of the rest what the page itself says.
 pub(crate) async fn read(
     backend: &Backend,
-    key: &SessionKey,
-    until: Seq,
+    (session, batch): (&Session, usize),
     window: Window,
     limit: usize,
 ) -> Result<Page, Problem> {
-    let outline = outline(backend, key, until).await?;
+    let (key, until) = (&session.key, session.seq);
+    let outline = outline(backend, session, batch).await?;
     let len = outline.len();
     let range = window.range(&outline.sizes(), limit);
     let drafts = match outline.span(&range) {
@@ -83,7 +85,7 @@ pub(crate) async fn read(
             let mut fold = outline.before(&span, range.clone());
             let from = Seq(span.from.0.saturating_sub(1));
             let end = until.min(span.end);
-            fold_events(backend, key, &mut fold, (from, span.start, end)).await?;
+            fold_events(backend, key, &mut fold, (from, span.start, end), batch).await?;
             fold.into_kept()
         }
         Some(_) | None => Vec::new(),
@@ -92,10 +94,14 @@ pub(crate) async fn read(
 }
 
 /// Where the messages stand as of the event `until`.
-async fn outline(backend: &Backend, key: &SessionKey, until: Seq) -> Result<Fold, Problem> {
+async fn outline(backend: &Backend, session: &Session, batch: usize) -> Result<Fold, Problem> {
+    let (key, until) = (&session.key, session.seq);
     let known = backend.outlines().through(key, until);
+    // What was read of a part of the log that no longer counts, does not count.
+    let known = known.filter(|(after, _)| session.lost_part(*after).is_none());
     let (after, mut fold) = known.unwrap_or_else(|| (Seq(0), Fold::keeping(0..0)));
-    let reached = fold_events(backend, key, &mut fold, (after, after, until)).await?;
+    let span = (after, after, until);
+    let reached = fold_events(backend, key, &mut fold, span, batch).await?;
     backend.outlines().keep(key, reached, fold.clone());
     Ok(fold)
 }
@@ -107,10 +113,11 @@ async fn fold_events(
     key: &SessionKey,
     fold: &mut Fold,
     (after, start, until): (Seq, Seq, Seq),
+    batch: usize,
 ) -> Result<Seq, Problem> {
     let mut cursor = after;
     while cursor < until {
-        let records = backend.records(key, cursor, RECORDS_MAX).await?;
+        let records = backend.records(key, cursor, batch).await?;
         if records.is_empty() {
             break;
         }

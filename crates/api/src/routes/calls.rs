@@ -31,8 +31,27 @@ pub(crate) struct ResultBody {
 }
 
 /// Keeps `null` apart from a field that is not there.
-fn any_value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+pub(super) fn any_value<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
+}
+
+/// The output of a call from exactly one of two fields.
+pub(super) fn output(output: Option<Value>, error: Option<Value>) -> Result<ToolOutput, Problem> {
+    Ok(match (output, error) {
+        (Some(Value::String(text)), None) => ToolOutput::Text { text },
+        (Some(value), None) => ToolOutput::Json { value },
+        (None, Some(Value::String(text))) => ToolOutput::ErrorText { text },
+        (None, Some(value)) => ToolOutput::ErrorJson { value },
+        (None, None) => return Err(Problem::missing("output")),
+        (Some(_), Some(_)) => {
+            return Err(Problem::field(
+                "error",
+                "`output` and `error` exclude each other",
+            ));
+        }
+    })
 }
 
 /// Gives a call its result.
@@ -63,19 +82,7 @@ pub(crate) async fn result(
     JsonBody(body): JsonBody<ResultBody>,
 ) -> Result<(StatusCode, Json<CommandAnswer>), Problem> {
     let key = target.session()?;
-    let output = match (body.output, body.error) {
-        (Some(Value::String(text)), None) => ToolOutput::Text { text },
-        (Some(value), None) => ToolOutput::Json { value },
-        (None, Some(Value::String(text))) => ToolOutput::ErrorText { text },
-        (None, Some(value)) => ToolOutput::ErrorJson { value },
-        (None, None) => return Err(Problem::missing("output")),
-        (Some(_), Some(_)) => {
-            return Err(Problem::field(
-                "error",
-                "`output` and `error` exclude each other",
-            ));
-        }
-    };
+    let output = output(body.output, body.error)?;
     let by = if target.caller.may(Scope::Operate) {
         Settler::Operator
     } else {

@@ -7,7 +7,7 @@ use steadfast_core::session::Session;
 use utoipa::ToSchema;
 
 use crate::app::Api;
-use crate::error::{Problem, ProblemBody};
+use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::query::{self, Parameters, Query};
 use crate::input::target::Target;
 use crate::messages::load::Loader;
@@ -95,8 +95,18 @@ pub(crate) async fn list(
 ) -> Result<Json<MessageList>, Problem> {
     let key = target.session()?;
     let Wanted { window, limit } = target.query;
-    let session = api.backend().load(&key).await?;
-    let page = page::read(api.backend(), &key, session.seq, window, limit).await?;
+    // Of a session whose log is damaged further on, what stands before is read Record by Record.
+    let (session, batch) = match api.backend().load(&key).await {
+        Ok(session) => (session, page::RECORDS_MAX),
+        Err(problem) if problem.code() == ErrorCode::SessionQuarantined => {
+            match api.backend().readable(&key).await? {
+                Some((session, _)) if session.profile().is_some() => (session.into(), 1),
+                _ => return Err(problem),
+            }
+        }
+        Err(problem) => return Err(problem),
+    };
+    let page = page::read(api.backend(), (&*session, batch), window, limit).await?;
     let mut loader = Loader::new(api.backend(), &key);
     let mut messages = Vec::with_capacity(page.drafts.len());
     for draft in page.drafts {

@@ -183,8 +183,19 @@ pub(crate) async fn get(
     State(api): State<Api>,
     target: Target,
 ) -> Result<Json<SessionView>, Problem> {
-    let session = api.backend().load(&target.session()?).await?;
-    SessionView::of(&session).map(Json)
+    let key = target.session()?;
+    match api.backend().load(&key).await {
+        Ok(session) => SessionView::of(&session).map(Json),
+        Err(problem) if problem.code() == ErrorCode::SessionQuarantined => {
+            match api.backend().readable(&key).await? {
+                Some((session, why)) if session.profile().is_some() => {
+                    SessionView::of(&session).map(|view| Json(view.quarantined(why)))
+                }
+                _ => Err(problem),
+            }
+        }
+        Err(problem) => Err(problem),
+    }
 }
 
 /// Removes a session.

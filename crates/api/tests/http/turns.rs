@@ -152,6 +152,59 @@ async fn an_operator_settles_a_call_in_doubt() {
 }
 
 #[tokio::test]
+async fn an_operator_repairs_a_turn_that_waits_for_a_call_in_doubt() {
+    let world = World::new().await;
+    for (session, action, extra) in [
+        ("s1", "skip", json!({})),
+        ("s2", "settle", json!({"output": {"refunded": 3}})),
+    ] {
+        world.session(session).await;
+        world
+            .begin(session, "m1", json!([{"tool": "lost"}, {"text": "ok"}]))
+            .await;
+        let doubted = world.event(session, "call_doubted").await;
+        let path = format!("/v1/sessions/{session}/repair");
+        let mut body = json!({"action": action, "call_id": doubted["call"]});
+        let fields = extra.as_object().unwrap().clone();
+        body.as_object_mut().unwrap().extend(fields);
+        assert_eq!(
+            world.post(&path, body.clone()).await.ok(200)["state"],
+            "done"
+        );
+        let again = world.post(&path, body).await;
+        assert_eq!(again.problem(), (409, "call_not_waiting"));
+        let receipt = format!("/v1/sessions/{session}/messages/m1?wait=30s");
+        assert_eq!(world.get(&receipt).await.ok(200)["text"], "ok");
+        let fine = world.post(&path, json!({"action": "unquarantine"})).await;
+        assert_eq!(fine.problem(), (409, "session_not_quarantined"));
+    }
+}
+
+#[tokio::test]
+async fn a_repair_says_what_is_missing_or_too_much() {
+    let world = World::new().await;
+    world.session("s1").await;
+    for (body, code, field) in [
+        (json!({"action": "skip"}), "field_missing", "call_id"),
+        (
+            json!({"action": "settle", "call_id": "1-2-0"}),
+            "field_missing",
+            "output",
+        ),
+        (
+            json!({"action": "unquarantine", "call_id": "1-2-0"}),
+            "field_invalid",
+            "call_id",
+        ),
+        (json!({"action": "mend"}), "field_invalid", "action"),
+    ] {
+        let answer = world.post("/v1/sessions/s1/repair", body).await;
+        assert_eq!(answer.problem(), (400, code));
+        assert_eq!(answer.body["field"], field);
+    }
+}
+
+#[tokio::test]
 async fn a_compaction_is_wanted_once() {
     let world = World::new().await;
     world.session("s1").await;

@@ -87,5 +87,6 @@ fn after_deletion(session: &Session) -> Session {
     empty.policy = session.policy.clone();
     empty.compactions = session.compactions;
     empty.notices = session.notices;
+    empty.lost = session.lost.clone();
     empty
 }

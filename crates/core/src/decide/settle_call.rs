@@ -6,6 +6,7 @@ use crate::command::Settler;
 use crate::content::CallOutput;
 use crate::event::{Event, Rejection, Settlement, Verdict};
 use crate::id::CallId;
+use crate::texts;
 
 pub(super) fn decide(
     draft: &mut Draft,
@@ -34,5 +35,25 @@ pub(super) fn decide(
         }
     };
     draft.emit(event);
+    asked.settle(draft, Verdict::Done)
+}
+
+/// An operator gives up asking: the model is told that the call may have happened. A later answer is
+/// still taken.
+pub(super) fn skip(draft: &mut Draft, asked: &Asked<'_>, id: CallId) -> Answer {
+    let Some(call) = draft.session.call(id) else {
+        return asked.refuse(draft, Rejection::CallNotWaiting);
+    };
+    if call.state != CallState::InDoubt {
+        return asked.refuse(draft, Rejection::CallNotWaiting);
+    }
+    let settlement = Settlement::InDoubt;
+    let detail = "an operator let the turn go on";
+    let output = texts::without_outcome(settlement, call.triage.rule, detail);
+    draft.emit(Event::CallSettled {
+        call: id,
+        settlement,
+        output,
+    });
     asked.settle(draft, Verdict::Done)
 }

@@ -1,6 +1,7 @@
 //! `steadfast sessions`: looks at and acts on the sessions of a running node.
 
 mod log;
+mod repair;
 mod show;
 
 use std::io::{IsTerminal, Write};
@@ -60,6 +61,35 @@ enum Action {
         /// The session.
         id: String,
     },
+    /// Ends a session's quarantine, or the wait for a call in doubt.
+    ///
+    /// Without --settle or --skip: the session goes on after what can be read of its log. What
+    /// cannot be read is kept in the store and no longer counts; turns that stood there fail, calls
+    /// that may have run are in doubt, and nothing runs again.
+    Repair {
+        /// The session.
+        id: String,
+        /// Says how this call in doubt ended, with --output or --error.
+        #[arg(
+            long,
+            value_name = "CALL",
+            conflicts_with = "skip",
+            requires = "outcome"
+        )]
+        settle: Option<String>,
+        /// What the call gave.
+        #[arg(long, value_name = "TEXT", group = "outcome", requires = "settle")]
+        output: Option<String>,
+        /// What went wrong with the call.
+        #[arg(long, value_name = "TEXT", group = "outcome", requires = "settle")]
+        error: Option<String>,
+        /// Lets the turn go on without the outcome of this call in doubt.
+        #[arg(long, value_name = "CALL")]
+        skip: Option<String>,
+        /// Does not ask.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Writes a session, its conversation and its events as one JSON document.
     Export {
         /// The session.
@@ -112,9 +142,33 @@ pub(crate) async fn run(args: Sessions) -> anyhow::Result<()> {
                 crate::terminal::say!("{}", paint(GOOD, "the turn is ended"))
             })
         }
+        Action::Repair {
+            id,
+            settle,
+            output,
+            error,
+            skip,
+            yes,
+        } => {
+            let wanted = repair::Wanted {
+                settle,
+                output,
+                error,
+                skip,
+            };
+            let quarantine = wanted.is_unquarantine();
+            let question = format!("Give up what cannot be read of the log of session {id}?");
+            if quarantine && !yes && !confirmed(&question)? {
+                anyhow::bail!("nothing was repaired");
+            }
+            let path = format!("/v1/sessions/{id}/repair");
+            let answer = client.command(&path, &wanted.body()).await?;
+            print(json, &answer, repair::print)
+        }
         Action::Export { id, output } => export(&client, &id, output).await,
         Action::Delete { id, yes } => {
-            if !yes && !confirmed(&id)? {
+            let question = format!("Delete session {id} with its whole history?");
+            if !yes && !confirmed(&question)? {
                 anyhow::bail!("nothing was deleted");
             }
             let answer = client.delete(&format!("/v1/sessions/{id}")).await?;
@@ -259,11 +313,11 @@ async fn export(client: &NodeClient, id: &str, output: Option<PathBuf>) -> anyho
     }
 }
 
-fn confirmed(id: &str) -> anyhow::Result<bool> {
+fn confirmed(question: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        anyhow::bail!("say --yes to delete without a terminal");
+        anyhow::bail!("say --yes to do this without a terminal");
     }
-    anstream::print!("Delete session {id} with its whole history? [y/N] ");
+    anstream::print!("{question} [y/N] ");
     std::io::stdout().flush()?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;

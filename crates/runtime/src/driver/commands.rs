@@ -335,6 +335,7 @@ fn new_agent(body: &CommandBody) -> Option<&AgentName> {
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::SkipCall { .. }
         | CommandBody::Delete => None,
     }
 }

@@ -263,6 +263,7 @@ fn new_agent(body: &CommandBody) -> Option<&steadfast_core::id::AgentName> {
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::SkipCall { .. }
         | CommandBody::Delete => None,
     }
 }
@@ -278,6 +279,7 @@ fn lane(body: &CommandBody) -> Lane {
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::SkipCall { .. }
         | CommandBody::Delete => Lane::Control,
     }
 }

@@ -14,7 +14,7 @@ use steadfast_store::error::ReadError;
 use steadfast_store::log::ReadFrom;
 use steadfast_store::mailbox::MailSeq;
 
-use super::{LoadError, Sessions};
+use super::{LoadError, Sessions, repaired};
 use crate::doors::Door;
 use crate::open;
 use crate::pack::Packer;
@@ -29,6 +29,7 @@ impl Sessions {
             if let Ok(session) = committed.wait_for(Option::is_some).await
                 && let Some(session) = session.as_ref()
             {
+                self.shared.repaired.note(session);
                 return Ok(Arc::clone(session));
             }
         }
@@ -52,7 +53,22 @@ impl Sessions {
                 tracing::warn!(session = %key, error, "snapshot not written");
             }
         }
+        self.shared.repaired.note(&opened.session);
         Ok(Arc::new(opened.session))
+    }
+
+    /// What can be read in one piece of a quarantined session, and why no more; `None` when it is
+    /// not quarantined.
+    pub async fn readable(&self, key: &SessionKey) -> Result<Option<(Session, String)>, LoadError> {
+        let host = &self.shared.host;
+        let batch = host.options.read_batch_records;
+        Ok(match open::damaged(&host.stores, key, batch).await? {
+            Ok(_) => None,
+            Err(damaged) => {
+                let why = format!("{}: {}", damaged.code, damaged.detail);
+                Some((damaged.good.session, why))
+            }
+        })
     }
 
     /// The door of a session that is owned here, or may be.
@@ -62,25 +78,70 @@ impl Sessions {
     }
 
     /// The Records that hold the events after `after`, in order, at most `limit`. Fewer means that
-    /// there are no more now.
+    /// there are no more now. Parts of a repaired log that no longer count are passed over, for which
+    /// the session must have been loaded once.
     pub async fn records(
         &self,
         key: &SessionKey,
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Arc<Record>>, LoadError> {
+        let lost = self.shared.repaired.of(key);
+        let mut records = Vec::new();
+        let mut from = repaired::beyond(&lost, after.next());
+        while records.len() < limit {
+            // Up to the next part that no longer counts, and then from beyond it.
+            let gap = lost
+                .iter()
+                .find(|part| part.after >= from || part.after.next() == from);
+            let until = gap.map_or(Seq(u64::MAX), |part| part.after);
+            let before = Seq(from.0.saturating_sub(1));
+            if from <= until {
+                let wanted = limit - records.len();
+                let mut read = self.records_until(key, before, until, wanted).await?;
+                if let Some(last) = read.last() {
+                    from = last.last_seq().next();
+                    records.append(&mut read);
+                    // Few may be given next to a row that cannot be read: there may be more.
+                    match gap {
+                        Some(_) => continue,
+                        None => break,
+                    }
+                }
+            }
+            let Some(gap) = gap else { break };
+            from = gap.before;
+        }
+        Ok(records)
+    }
+
+    /// The Records after `after` that end with `until` at the latest.
+    async fn records_until(
+        &self,
+        key: &SessionKey,
+        after: Seq,
+        until: Seq,
+        limit: usize,
+    ) -> Result<Vec<Arc<Record>>, LoadError> {
         let door = self.owners_door(key);
         if let Some(door) = &door
             && let Some(mut records) = door.feed.records_after(after)
         {
+            records.retain(|record| record.last_seq() <= until);
             records.truncate(limit);
             return Ok(records);
         }
         let from = ReadFrom::Seq(after.next());
         let log = &self.shared.host.stores.log;
-        let stored = log.read(key, from, limit).await.map_err(read_error)?;
+        let stored = match log.read(key, from, limit).await {
+            // The damaged row may be one that no longer counts.
+            Err(ReadError::Corrupt(_)) if until < Seq(u64::MAX) => log.read(key, from, 1).await,
+            read => read,
+        };
+        let stored = stored.map_err(read_error)?;
         let mut records = stored
             .iter()
+            .take_while(|stored| stored.first_seq <= until)
             .map(|stored| record::decode(&stored.bytes).map(Arc::new))
             .collect::<Result<Vec<_>, _>>()
             .map_err(decode_error)?;

@@ -1,13 +1,14 @@
 //! A small world: stores in memory with faults on the log, an agent on the scripted model, a ledger
 //! of what its tools did.
 
+mod faulty_log;
+mod ledger;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
 use serde_json::{Value, json};
 use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession};
 use steadfast_core::content::{ContentPart, Stored};
@@ -21,197 +22,20 @@ use steadfast_core::session::Session;
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
 use steadfast_harness::scripted::ScriptedProvider;
-use steadfast_protocol::record::{self, Record};
+use steadfast_protocol::record::{self, Record, RecordHash};
 use steadfast_runtime::agent::{Agent, Agents};
 use steadfast_runtime::sessions::{Admission, Followed, Sessions};
 use steadfast_runtime::{Options, Runtime, RuntimeHandle};
 use steadfast_store::clock::TokioClock;
-use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::local::LocalMembership;
-use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
+use steadfast_store::log::{Append, Log, ReadFrom, StoredRecord, Tail};
 use steadfast_store::{Stores, memory};
 use steadfast_tools::catalog::{Catalog, CatalogBuilder};
 use steadfast_tools::filter::ToolFilter;
-use steadfast_tools::function::{ToolFailure, dynamic_function};
-use tokio::sync::{Notify, Semaphore};
 
-/// What happens to an append instead of being done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It is done.
-    None,
-    /// Not written, and the caller is told so.
-    Unavailable,
-    /// Written, and the caller is told that nobody knows.
-    LostAcknowledgement,
-    /// Not written, and the caller is told that nobody knows.
-    LostRequest,
-    /// Not written, and no answer comes.
-    HangsBefore,
-    /// Written, and no answer comes.
-    HangsAfter,
-    /// The store's code panics.
-    Panics,
-}
-
-/// A log that fails as it is told.
-pub(crate) struct FaultyLog {
-    inner: Arc<dyn Log>,
-    state: Mutex<LogState>,
-    pub(crate) hung: Notify,
-}
-
-#[derive(Default)]
-struct LogState {
-    appends: u64,
-    faults: BTreeMap<u64, Fault>,
-    corrupt: Option<SessionKey>,
-    corrupt_last_only: bool,
-    unavailable: bool,
-}
-
-impl FaultyLog {
-    /// What happens to the n-th append from now, from 1.
-    pub(crate) fn fail(&self, n: u64, fault: Fault) {
-        let mut state = self.state.lock().unwrap();
-        let at = state.appends + n;
-        state.faults.insert(at, fault);
-    }
-
-    /// From now on what is read of this session is not what was written.
-    pub(crate) fn corrupt(&self, session: &SessionKey) {
-        self.state.lock().unwrap().corrupt = Some(session.clone());
-    }
-
-    /// The same, of its last Record only.
-    pub(crate) fn corrupt_last(&self, session: &SessionKey) {
-        let mut state = self.state.lock().unwrap();
-        state.corrupt = Some(session.clone());
-        state.corrupt_last_only = true;
-    }
-
-    /// From now on appends fail, or no longer do.
-    pub(crate) fn set_unavailable(&self, unavailable: bool) {
-        self.state.lock().unwrap().unavailable = unavailable;
-    }
-
-    /// How many appends were tried.
-    pub(crate) fn appends(&self) -> u64 {
-        self.state.lock().unwrap().appends
-    }
-
-    fn next(&self) -> Fault {
-        let mut state = self.state.lock().unwrap();
-        state.appends += 1;
-        let appends = state.appends;
-        if state.unavailable {
-            return Fault::Unavailable;
-        }
-        state.faults.remove(&appends).unwrap_or(Fault::None)
-    }
-}
-
-#[async_trait]
-impl Log for FaultyLog {
-    async fn append(
-        &self,
-        session: &SessionKey,
-        expected: Tail,
-        append: Append,
-    ) -> Result<Tail, AppendError> {
-        let fault = self.next();
-        let lands = matches!(
-            fault,
-            Fault::None | Fault::LostAcknowledgement | Fault::HangsAfter
-        );
-        let done = if lands {
-            self.inner.append(session, expected, append).await
-        } else {
-            Err(AppendError::Conflict)
-        };
-        match fault {
-            Fault::None => done,
-            Fault::Unavailable => Err(WriteError::Unavailable("as told".into()).into()),
-            Fault::LostAcknowledgement | Fault::LostRequest => {
-                Err(WriteError::Unknown("as told".into()).into())
-            }
-            Fault::Panics => panic!("the store panics, as told"),
-            Fault::HangsBefore | Fault::HangsAfter => {
-                self.hung.notify_one();
-                std::future::pending().await
-            }
-        }
-    }
-
-    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
-        self.inner.tail(session).await
-    }
-
-    async fn read(
-        &self,
-        session: &SessionKey,
-        from: ReadFrom,
-        limit: usize,
-    ) -> Result<Vec<StoredRecord>, ReadError> {
-        let mut records = self.inner.read(session, from, limit).await?;
-        let state = self.state.lock().unwrap();
-        if state.corrupt.as_ref() == Some(session) {
-            let good = if state.corrupt_last_only {
-                records.len().saturating_sub(1)
-            } else {
-                0
-            };
-            for record in records.iter_mut().skip(good) {
-                let mut bytes = record.bytes.to_vec();
-                let last = bytes.len() - 1;
-                bytes[last] ^= 1;
-                record.bytes = bytes.into();
-            }
-        }
-        Ok(records)
-    }
-
-    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
-        self.inner.follow(session).await
-    }
-
-    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
-        self.inner.purge(session, through).await
-    }
-}
-
-/// What tools did, in order.
-#[derive(Default)]
-pub(crate) struct Ledger {
-    lines: Mutex<Vec<String>>,
-    /// A `hang` call is running.
-    pub(crate) hanging: Notify,
-    /// Lets `hang` calls end.
-    pub(crate) gate: Gate,
-}
-
-/// A semaphore that begins without permits.
-pub(crate) struct Gate(pub(crate) Semaphore);
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self(Semaphore::new(0))
-    }
-}
-
-impl Ledger {
-    pub(crate) fn write(&self, line: impl Into<String>) {
-        self.lines.lock().unwrap().push(line.into());
-    }
-
-    pub(crate) fn lines(&self) -> Vec<String> {
-        self.lines.lock().unwrap().clone()
-    }
-
-    pub(crate) fn count(&self, line: &str) -> usize {
-        self.lines().iter().filter(|found| *found == line).count()
-    }
-}
+pub(crate) use faulty_log::{Damage, Fault, FaultyLog};
+use ledger::standard_tools;
+pub(crate) use ledger::{Ledger, tool};
 
 pub(crate) struct World {
     pub(crate) stores: Stores,
@@ -234,11 +58,7 @@ impl World {
     ) -> Self {
         let clock = TokioClock::starting_at(Timestamp(1_800_000_000_000));
         let mut stores = memory::stores(Arc::new(clock));
-        let log = Arc::new(FaultyLog {
-            inner: Arc::clone(&stores.log),
-            state: Mutex::default(),
-            hung: Notify::new(),
-        });
+        let log = Arc::new(FaultyLog::new(Arc::clone(&stores.log)));
         stores.log = Arc::clone(&log) as Arc<dyn Log>;
         let ledger = Arc::new(Ledger::default());
         let catalog = more(standard_tools(&ledger), &ledger).build().unwrap();
@@ -301,6 +121,35 @@ impl World {
             .iter()
             .map(|stored| record::decode(&stored.bytes).unwrap())
             .collect()
+    }
+
+    /// The Records of a session that can be read, whether they count or not.
+    pub(crate) async fn records_readable(&self, key: &SessionKey) -> Vec<Record> {
+        self.log.heal();
+        self.records(key).await
+    }
+
+    /// The rows of a session as they were written.
+    pub(crate) async fn raw(&self, key: &SessionKey) -> Vec<StoredRecord> {
+        let all = ReadFrom::After(Tail::EMPTY);
+        self.stores.log.read(key, all, usize::MAX).await.unwrap()
+    }
+
+    /// Writes rows as they were written elsewhere.
+    pub(crate) async fn append_raw(&self, key: &SessionKey, rows: &[StoredRecord]) {
+        for row in rows {
+            let record = record::decode(&row.bytes).unwrap();
+            let append = Append {
+                hash: RecordHash::of(&row.bytes),
+                bytes: row.bytes.clone(),
+                first_seq: record.first_seq,
+                last_seq: record.last_seq(),
+                epoch: record.epoch,
+                node: NodeId::new("elsewhere").unwrap(),
+            };
+            let tail = self.stores.log.tail(key).await.unwrap().tail;
+            self.stores.log.append(key, tail, append).await.unwrap();
+        }
     }
 
     /// Names of all events of a session, one word each, Records divided by `|`.
@@ -480,42 +329,6 @@ pub(crate) fn agents(provider: Arc<dyn ModelProvider>, catalog: Catalog, policy:
         drive: steadfast_runtime::agent::Drive::Request,
     };
     Arc::new(BTreeMap::from([(name, Arc::new(agent.offering()))]))
-}
-
-fn standard_tools(ledger: &Arc<Ledger>) -> CatalogBuilder {
-    let (look, charge, hang) = (Arc::clone(ledger), Arc::clone(ledger), Arc::clone(ledger));
-    Catalog::builder()
-        .with(
-            tool("look", move |_, _| {
-                look.write("look");
-                async { Ok("seen".to_owned()) }
-            })
-            .safe(),
-        )
-        .with(tool("charge", move |_, _| {
-            charge.write("charge");
-            async { Ok("charged".to_owned()) }
-        }))
-        .with(tool("hang", move |_, _| {
-            hang.write("hang");
-            let hang = Arc::clone(&hang);
-            async move {
-                hang.hanging.notify_one();
-                let permit = hang.gate.0.acquire().await.unwrap();
-                permit.forget();
-                hang.write("hang ends");
-                Ok("hung".to_owned())
-            }
-        }))
-}
-
-/// A tool without arguments to speak of.
-pub(crate) fn tool<F, Fut>(name: &str, run: F) -> steadfast_tools::definition::ToolDefinition
-where
-    F: Fn(Value, steadfast_tools::function::ToolCall) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<String, ToolFailure>> + Send + 'static,
-{
-    dynamic_function(name, "A tool", json!({ "type": "object" }), run)
 }
 
 /// Everything a follower is given until it has caught up.

@@ -40,6 +40,7 @@ fn bodies() -> Vec<CommandBody> {
             reason: None,
             triage: None,
         },
+        CommandBody::SkipCall { call: call(1) },
         CommandBody::Delete,
     ];
     bodies.extend(options().into_iter().map(|options| CommandBody::Submit {

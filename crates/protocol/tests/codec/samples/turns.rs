@@ -6,12 +6,12 @@ use steadfast_core::command::{
 };
 use steadfast_core::content::{Finish, Stored};
 use steadfast_core::effect::Wake;
-use steadfast_core::event::{Event, RecordedCall, Rejection, TurnOutcome, Verdict};
+use steadfast_core::event::{Event, LostCall, RecordedCall, Rejection, TurnOutcome, Verdict};
 use steadfast_core::id::{Epoch, Seq, Timestamp};
 use steadfast_core::input::{Durability, Policy};
 
 use super::content::{blob, content, inputs, json_values, reply_parts, triages, usage};
-use super::{NOW, agent, command, key, node, turn};
+use super::{NOW, agent, call, command, key, node, turn};
 
 pub(crate) fn policy() -> Policy {
     Policy {
@@ -94,12 +94,32 @@ pub(super) fn lifecycle() -> Vec<Event> {
         Event::TranscriptForked { origin: origin() },
         Event::DeletionStarted,
         Event::SessionDeleted,
+        repaired(vec![LostCall {
+            call: call(1),
+            tool: "refund".into(),
+        }]),
+        repaired(Vec::new()),
     ];
+    let lost = |outcome| Event::MessageLost {
+        message: command("m1"),
+        turn: turn(12),
+        outcome,
+    };
+    events.extend(outcomes().into_iter().map(lost));
     let wakes = [Wake::Now, Wake::At(NOW), Wake::Never];
     events.extend(wakes.map(|wake| Event::Released { wake }));
     let created = |new| Event::SessionCreated { new };
     events.extend(new_sessions().into_iter().map(created));
     events
+}
+
+fn repaired(calls: Vec<LostCall>) -> Event {
+    Event::LogRepaired {
+        after: Seq(40),
+        code: "record_corrupt".into(),
+        detail: "corrupt record: a text is not UTF-8".into(),
+        calls,
+    }
 }
 
 fn verdicts() -> Vec<Verdict> {
