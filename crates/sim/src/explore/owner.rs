@@ -39,8 +39,21 @@ pub(super) struct Owner {
     pub(super) running: BTreeMap<Effect, bool>,
 }
 
-/// A node takes the session over, and decides the mail that waits.
-pub(super) fn activate(world: &mut World, index: usize, scope: &Scope) {
+/// Why a node takes a session over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Grounds {
+    /// Mail, a timer or a sweep asks for an owner.
+    Wanted,
+    /// Its owner seems to be gone, whether it is or not.
+    Suspicion,
+}
+
+/// A node takes the session over, and decides the mail that waits. Whatever led here: one that is
+/// not suspected keeps its session.
+pub(super) fn activate(world: &mut World, index: usize, scope: &Scope, grounds: Grounds) {
+    if grounds != Grounds::Suspicion && world.holder().is_some_and(|holder| holder != index) {
+        world.breaks("an owner that is alive and reachable was taken over");
+    }
     let session = world.log.clone();
     let calls = session.turn.iter().flat_map(|turn| turn.calls.iter());
     let open_calls = calls

@@ -10,7 +10,7 @@ use steadfast_core::{next_deadline, outstanding};
 use super::outcomes::outcomes;
 use super::{Next, add, feed};
 use crate::explore::mutant::Mutant;
-use crate::explore::owner::{self, Owner};
+use crate::explore::owner::{self, Grounds, Owner};
 use crate::explore::scope::Scope;
 use crate::explore::world::{Mail, World};
 
@@ -41,7 +41,7 @@ pub(super) fn activations(world: &World, scope: &Scope, index: usize, next: &mut
             {
                 world.clock = world.clock.max(at);
             }
-            owner::activate(world, index, scope);
+            owner::activate(world, index, scope, Grounds::Wanted);
         });
     } else if world.budget.suspicions > 0 {
         add(
@@ -50,7 +50,7 @@ pub(super) fn activations(world: &World, scope: &Scope, index: usize, next: &mut
             format!("{index} suspects the owner and activates"),
             |world| {
                 world.budget.suspicions -= 1;
-                owner::activate(world, index, scope);
+                owner::activate(world, index, scope, Grounds::Suspicion);
             },
         );
     }
@@ -89,10 +89,7 @@ fn append_outcomes(world: &World, scope: &Scope, index: usize, owner: &Owner, ne
             } else {
                 world.owners[index] = None;
                 if world.is(Mutant::ConflictReactivates) {
-                    if world.holder().is_some() {
-                        world.breaks("an owner that is alive and reachable was taken over");
-                    }
-                    owner::activate(world, index, scope);
+                    owner::activate(world, index, scope, Grounds::Wanted);
                 }
             }
         },
