@@ -6,6 +6,7 @@ mod doctor;
 mod schema;
 mod serve;
 mod sessions;
+mod store;
 mod tour;
 
 use std::io;
@@ -32,6 +33,7 @@ enum Command {
     Chat(chat::Chat),
     Sessions(sessions::Sessions),
     Doctor(doctor::Doctor),
+    Store(store::Store),
     Schema(schema::Schema),
     Tour(tour::Tour),
 }
@@ -78,6 +80,7 @@ pub fn run() -> ExitCode {
             Command::Chat(args) => chat::run(args).await,
             Command::Sessions(args) => sessions::run(args).await.map(|()| true),
             Command::Doctor(args) => doctor::run(args).await,
+            Command::Store(args) => store::run(args).await.map(|()| true),
             Command::Tour(args) => tour::run(args).await,
             Command::Schema(args) => schema::run(&args).map(|()| true),
         }

@@ -18,6 +18,11 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// The database panics on some damaged pages.
+    pub(crate) fn panicked() -> Self {
+        Self::Corrupt("the database panicked while it was opened: a page is damaged".into())
+    }
+
     /// What a reader is told.
     pub(crate) fn into_read_error(self) -> ReadError {
         match self {

@@ -32,6 +32,7 @@ mod mailbox;
 mod snapshots;
 mod timers;
 
+mod compact;
 mod database;
 mod entries;
 mod fault;
@@ -42,6 +43,7 @@ mod piece;
 mod storage;
 mod table;
 
+pub use compact::{Compacted, compact};
 pub use engine::QUEUE_OPERATIONS_MAX;
 pub use open::{CloseError, OpenError, RedbStore};
 pub use options::Options;

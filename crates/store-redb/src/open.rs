@@ -65,6 +65,19 @@ pub enum OpenError {
         /// Format of this release.
         known: u64,
     },
+    /// It is damaged.
+    #[error(
+        "{} is damaged and cannot be opened: {reason}. Nothing in it was changed. Put a copy that was \
+         made earlier in its place: what was written since that copy is then lost. Without a copy, \
+         move the file away and start with an empty store; keep it, as nothing here can read it in part",
+        .file.display()
+    )]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// It cannot be read.
     #[error("{} cannot be opened: {reason}", .file.display())]
     File {
@@ -225,13 +238,11 @@ fn ports(engine: &Arc<Engine>) -> Stores {
 
 /// The database panics on some damaged pages: the operator is told of the file instead.
 fn open_guarded<T>(open: impl FnOnce() -> Result<T, NotOpened>) -> Result<T, NotOpened> {
-    catch_unwind(AssertUnwindSafe(open)).unwrap_or_else(|_| {
-        let detail = "the database panicked while it was opened: a page is damaged";
-        Err(NotOpened::Fault(Fault::Corrupt(detail.into())))
-    })
+    catch_unwind(AssertUnwindSafe(open))
+        .unwrap_or_else(|_| Err(NotOpened::Fault(Fault::panicked())))
 }
 
-fn refused(file: &Path, error: NotOpened) -> OpenError {
+pub(crate) fn refused(file: &Path, error: NotOpened) -> OpenError {
     match error {
         NotOpened::Format(found) => OpenError::Format {
             file: file.to_path_buf(),
@@ -241,6 +252,12 @@ fn refused(file: &Path, error: NotOpened) -> OpenError {
         NotOpened::InUse => OpenError::InUse {
             folder: file.parent().unwrap_or(file).to_path_buf(),
             holder: None,
+        },
+        NotOpened::Fault(
+            Fault::Corrupt(reason) | Fault::Database(redb::Error::Corrupted(reason)),
+        ) => OpenError::Damaged {
+            file: file.to_path_buf(),
+            reason,
         },
         NotOpened::Fault(fault) => OpenError::File {
             file: file.to_path_buf(),

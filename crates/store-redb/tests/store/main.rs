@@ -5,6 +5,7 @@
     reason = "a test that cannot go on says so and ends"
 )]
 
+mod compacting;
 mod corruption;
 mod crash;
 mod disk;

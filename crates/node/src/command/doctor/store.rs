@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use steadfast_store_redb::{OpenError, RedbStore};
+
 use super::Finding;
 use crate::config::store::StoreOptions;
 use crate::terminal::took;
@@ -35,6 +37,9 @@ pub(super) async fn look(options: &StoreOptions) -> Vec<Finding> {
             "try again",
         )),
     }
+    if let Some(finding) = file(options.path.clone()).await {
+        findings.push(finding);
+    }
     if !options.require_fsync {
         findings.push(Finding::doubtful(
             "store",
@@ -48,6 +53,35 @@ pub(super) async fn look(options: &StoreOptions) -> Vec<Finding> {
         "keep copies of the directory elsewhere, or run several nodes on store.kind = \"nats\"",
     ));
     findings
+}
+
+/// Opens the file that is there, if no node has it. Nothing is made and nothing sessions see changes.
+async fn file(path: PathBuf) -> Option<Finding> {
+    if !path.join("store.redb").is_file() {
+        return None;
+    }
+    let opened = tokio::task::spawn_blocking(move || {
+        RedbStore::open(&path, steadfast_store_redb::Options::default())
+    });
+    Some(match opened.await {
+        Ok(Ok(store)) => match store.close().await {
+            Ok(()) => Finding::good("store", "its file can be opened"),
+            Err(error) => {
+                Finding::bad("store", error.to_string(), "start the node and see its log")
+            }
+        },
+        Ok(Err(error @ OpenError::InUse { .. })) => Finding::doubtful(
+            "store",
+            format!("its file was not looked at: {error}"),
+            "a node that runs has opened it, so it can be opened",
+        ),
+        Ok(Err(error)) => Finding::bad(
+            "store",
+            error.to_string(),
+            "put a copy of the data folder in its place, or choose another store.path; see Operating in the README",
+        ),
+        Err(error) => Finding::bad("store", error.to_string(), "try again"),
+    })
 }
 
 fn judged(shown: &str, median: Duration) -> Finding {
