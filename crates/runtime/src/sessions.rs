@@ -28,6 +28,7 @@ use crate::host::Host;
 use crate::open::OpenError;
 
 pub(crate) use admit::KnockError;
+pub(crate) use decided::known_answer;
 pub use fork::ForkError;
 pub use repair::{RepairError, Repaired};
 use repaired::RepairedSessions;

@@ -40,6 +40,9 @@ enum Command {
         /// How many seeds.
         #[arg(long, default_value_t = 1_000)]
         seeds: u64,
+        /// So many nodes; default: the seed says.
+        #[arg(long)]
+        nodes: Option<u64>,
     },
 }
 
@@ -51,23 +54,30 @@ fn main() -> ExitCode {
             states,
         } => search(scope, seconds, states),
         Command::Simulate {
-            seed: Some(seed), ..
-        } => replay(seed),
+            seed: Some(seed),
+            nodes,
+            ..
+        } => replay(seed, nodes),
         Command::Simulate {
             seed: None,
             from,
             seeds,
-        } => run_many(from, seeds),
+            nodes,
+        } => run_many(from, seeds, nodes),
     }
 }
 
-fn replay(seed: u64) -> ExitCode {
+fn setup(seed: u64, nodes: Option<u64>) -> Setup {
+    nodes.map_or_else(|| Setup::of_seed(seed), Setup::cluster)
+}
+
+fn replay(seed: u64, nodes: Option<u64>) -> ExitCode {
     // The runtime's own log beside the trace, when `RUST_LOG` asks for it.
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .without_time()
         .init();
-    let report = simulate(seed, &Setup::of_seed(seed));
+    let report = simulate(seed, &setup(seed, nodes));
     for line in &report.trace {
         println!("{line}");
     }
@@ -82,11 +92,11 @@ fn replay(seed: u64) -> ExitCode {
     }
 }
 
-fn run_many(from: u64, seeds: u64) -> ExitCode {
+fn run_many(from: u64, seeds: u64, nodes: Option<u64>) -> ExitCode {
     let started = Instant::now();
     let (mut failed, mut records, mut crashes) = (0_u64, 0, 0);
     for seed in from..from.saturating_add(seeds) {
-        let report = simulate(seed, &Setup::of_seed(seed));
+        let report = simulate(seed, &setup(seed, nodes));
         records += report.records;
         crashes += report.crashes;
         if let Some(how) = report.broken.first() {

@@ -86,7 +86,8 @@ async fn run(seed: u64, setup: &Setup) -> Report {
     nodes.calm().await;
     let finished = tokio::time::timeout(CALM, client::finish(&world, clients)).await;
     if finished.is_err() {
-        world.broken("clients", "the clients did not come to an end");
+        let how = format!("the clients did not come to an end; open: {}", world.open());
+        world.broken("clients", &how);
     }
     nodes.settle(CALM).await;
     world.settled();

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use steadfast_core::Answer;
 use steadfast_core::command::{Command, CommandBody};
-use steadfast_core::event::{Rejection, Verdict};
 use steadfast_core::id::{AgentName, CallId, Seq};
-use steadfast_core::input::{Input, instant};
+use steadfast_core::input::Input;
 use steadfast_core::session::Existence;
-use steadfast_core::{Answer, decide};
 use steadfast_protocol::record::Cause;
 use steadfast_store::mailbox::MailSeq;
 use tokio::sync::oneshot;
@@ -17,7 +16,7 @@ use super::{Driver, End, Stance};
 use crate::doors::{Knock, Refusal, Seat};
 use crate::load::{self, ValueError};
 use crate::open::OpenError;
-use crate::sessions::{Admission, AdmitError};
+use crate::sessions::{Admission, AdmitError, known_answer};
 use crate::triage::{self, Slot};
 
 /// Who waits until all that was decided so far is committed.
@@ -113,20 +112,7 @@ impl Driver {
 
     /// The answer to a command that the log has answered before, whoever owns the session.
     fn repeated(&self, command: Command) -> Option<Admission> {
-        let committed = self.journal.committed();
-        let input = Input::Command {
-            command,
-            receipted: false,
-        };
-        let answer = decide(committed, &input, instant(self.host.now(), committed.at)).answer?;
-        let conflict = Verdict::Rejected {
-            reason: Rejection::CommandConflict,
-        };
-        (answer.repeated || answer.verdict == conflict).then(|| Admission::Decided {
-            verdict: answer.verdict,
-            session: Arc::clone(committed),
-            first: false,
-        })
+        known_answer(self.journal.committed(), command, self.host.now())
     }
 
     /// Decides about a command. A session is taken over only if something follows.

@@ -19,10 +19,11 @@ use steadfast_store::mailbox::{Lane, MailSeq, SendError};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use super::decided::Decided;
+use super::decided::{Decided, known_answer};
 use super::{Admission, AdmitError, Sessions};
 use crate::actor;
 use crate::doors::{Door, EnterError, Entered, Knock, Refusal};
+use crate::open;
 use crate::spill::{Patience, Spill, SpillError};
 use crate::trace;
 
@@ -206,6 +207,7 @@ impl Sessions {
         {
             return Err(AdmitError::AgentUnknown(agent.to_string()));
         }
+        let asked = command.clone();
         let decided = Decided::watch(self, key, &command.id).await;
         let decided = decided.map_err(|error| AdmitError::Unavailable(error.to_string()))?;
         let lane = lane(&command.body);
@@ -226,7 +228,11 @@ impl Sessions {
                 };
                 let patience = host.options.admission_patience;
                 let answered = tokio::time::timeout(patience, answered).await;
-                Ok(answered.unwrap_or(Admission::Accepted))
+                match answered {
+                    Ok(admission) => Ok(admission),
+                    // A repetition leaves nothing in the log.
+                    Err(_) => Ok(self.answered_before(key, asked).await),
+                }
             }
             Err(SendError::Full) => Err(AdmitError::MailboxFull),
             Err(SendError::Write(WriteError::Full(detail))) => Err(AdmitError::StoreFull(detail)),
@@ -239,6 +245,18 @@ impl Sessions {
 }
 
 impl Sessions {
+    /// What became of a command in the mailbox whose answer did not come.
+    async fn answered_before(&self, key: &SessionKey, command: Command) -> Admission {
+        let host = &self.shared.host;
+        let opened = open::open(&host.stores, key, host.options.read_batch_records);
+        let opened = tokio::time::timeout(host.options.admission_patience, opened).await;
+        let known = match opened {
+            Ok(Ok(opened)) => known_answer(&Arc::new(opened.session), command, host.now()),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        known.unwrap_or(Admission::Accepted)
+    }
+
     /// An owner here reads a letter before whatever is asked next; one elsewhere is told by the
     /// queue.
     async fn tell_owner_here(&self, key: &SessionKey, up_to: MailSeq) {

@@ -1,9 +1,15 @@
 //! Waiting for a command's answer in the log, whoever decides about it.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use steadfast_core::event::{Event, Verdict};
-use steadfast_core::id::{CommandId, Seq, SessionKey};
+use steadfast_core::command::Command;
+use steadfast_core::decide;
+use steadfast_core::event::{Event, Rejection, Verdict};
+use steadfast_core::id::{CommandId, Seq, SessionKey, Timestamp};
+use steadfast_core::input::{Input, instant};
+use steadfast_core::session::Session;
 use steadfast_protocol::record::{self, Record};
 use steadfast_store::error::ReadError;
 use steadfast_store::log::ReadFrom;
@@ -88,10 +94,31 @@ impl Decided {
         let opened = open::open(&host.stores, &self.key, batch).await?;
         Ok(Admission::Decided {
             verdict,
-            session: std::sync::Arc::new(opened.session),
+            session: Arc::new(opened.session),
             first: true,
         })
     }
+}
+
+/// The answer to a command that a session has answered before.
+pub(crate) fn known_answer(
+    session: &Arc<Session>,
+    command: Command,
+    now: Timestamp,
+) -> Option<Admission> {
+    let input = Input::Command {
+        command,
+        receipted: false,
+    };
+    let answer = decide(session, &input, instant(now, session.at)).answer?;
+    let conflict = Verdict::Rejected {
+        reason: Rejection::CommandConflict,
+    };
+    (answer.repeated || answer.verdict == conflict).then(|| Admission::Decided {
+        verdict: answer.verdict,
+        session: Arc::clone(session),
+        first: false,
+    })
 }
 
 fn answer_in(record: &Record, wanted: &CommandId) -> Option<Verdict> {

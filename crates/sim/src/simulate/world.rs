@@ -65,6 +65,8 @@ struct Watched {
     refused_below: BTreeMap<CallId, u64>,
     /// Commands in the mailbox whose clients hold a receipt.
     receipted: BTreeSet<CommandId>,
+    /// Commands that were ever answered in the log.
+    settled: BTreeSet<CommandId>,
     /// Numbers of the events that removed the session.
     deletions: Vec<Seq>,
 }
@@ -79,6 +81,7 @@ impl Watched {
             acted: BTreeMap::new(),
             refused_below: BTreeMap::new(),
             receipted: BTreeSet::new(),
+            settled: BTreeSet::new(),
             deletions: Vec::new(),
         }
     }
@@ -297,7 +300,7 @@ impl World {
         self.saw(key, &Seen::Receipted { command });
         let mut state = self.lock();
         let watched = watched(&mut state, key);
-        if watched.log.receipts.get(command).is_none() {
+        if !watched.settled.contains(command) {
             watched.receipted.insert(command.clone());
         }
     }
@@ -353,6 +356,7 @@ impl World {
                 match event {
                     Event::CommandSettled { command, .. } => {
                         watched.receipted.remove(command);
+                        watched.settled.insert(command.clone());
                     }
                     Event::SessionDeleted => {
                         watched.receipted.clear();
@@ -440,6 +444,19 @@ impl World {
         for (key, log) in sessions {
             self.saw(&key, &Seen::Settled { log: &log });
         }
+    }
+
+    /// What is still under way, for people.
+    pub(super) fn open(&self) -> String {
+        let state = self.lock();
+        let open = state.watched.iter().map(|(key, watched)| {
+            let turn = watched.log.turn.as_ref().map(|turn| turn.id);
+            format!(
+                "{} turn {turn:?} receipts {:?}",
+                key.session, watched.receipted
+            )
+        });
+        open.collect::<Vec<_>>().join("; ")
     }
 
     /// Whether nothing of any session is under way.
