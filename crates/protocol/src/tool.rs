@@ -7,8 +7,18 @@
 //!   progress: worker --> owner of the session        not stored, may be lost
 //! ```
 //!
-//! The rules that a worker keeps are in `deploy/examples/python-worker/README.md`, the schemas in
-//! `tool.schema.json` beside this crate.
+//! What a worker does:
+//!
+//! 1. It says that it is still at it well within the queue's silence, and takes a job out of the
+//!    queue only after its answer was acknowledged. Jobs come at least once, also to two workers.
+//! 2. A `run` whose `replay` is `never` it claims first: it creates the key `claim` with a value that
+//!    no other delivery has, and runs the job only if the key is its own. After a time-out it looks
+//!    who has the key, or tries again; of a job that is another's it does nothing, not even answer.
+//! 3. It dedupes a `keyed` call by `key`; a `safe` one may run any number of times.
+//! 4. After `deadline_at_ms` it starts nothing.
+//! 5. It answers `unknown` whenever it cannot be sure that the tool did all or nothing.
+//! 6. A result whose answer has more than [`ANSWER_BYTES_MAX`] bytes is not sent: the answer says,
+//!    with `is_error`, that it was done and where its result is.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -274,7 +274,7 @@ impl Attempt<'_> {
     ) -> Result<(), SendError> {
         let bytes = match tool::encode_answer(answer) {
             Err(EncodeError::TooLarge { .. }) => {
-                self.into_blob(session, answer).await?;
+                self.move_to_blob(session, answer).await?;
                 tool::encode_answer(answer)
             }
             encoded => encoded,
@@ -288,7 +288,11 @@ impl Attempt<'_> {
     }
 
     /// Moves the result of an answer that is too large for a letter beside it.
-    async fn into_blob(&self, session: &SessionKey, answer: &mut Answer) -> Result<(), WriteError> {
+    async fn move_to_blob(
+        &self,
+        session: &SessionKey,
+        answer: &mut Answer,
+    ) -> Result<(), WriteError> {
         if let Outcome::Finished { output } = &mut answer.outcome
             && let Stored::Inline(whole) = &output.output
         {
