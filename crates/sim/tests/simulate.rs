@@ -56,6 +56,25 @@ fn seeds_of_several_nodes_that_once_failed_hold() {
 }
 
 #[test]
+fn each_mistake_of_several_nodes_is_found() {
+    for mistake in Mistake::OF_CLUSTERS {
+        let setup = Setup {
+            mistake: Some(mistake),
+            ..Setup::cluster(2)
+        };
+        let found = (0..20).find_map(|seed| {
+            let broken = simulate(seed, &setup).broken;
+            // Without the mistake the same seed holds.
+            let whole = || simulate(seed, &Setup::cluster(2)).broken.is_empty();
+            let how = broken.into_iter().next().filter(|_| whole());
+            how.map(|how| (seed, how))
+        });
+        println!("{mistake:?}: {found:?}");
+        assert!(found.is_some(), "{mistake:?} was not found");
+    }
+}
+
+#[test]
 fn each_mistake_put_back_is_found() {
     for mistake in Mistake::ALL {
         let setup = Setup {

@@ -77,14 +77,8 @@ pub enum Mistake {
     UnknownToldAsFailed,
     /// Mail is removed when it is read, before its decision is in the log.
     MailRemovedWhenRead,
-    /// The index names a session only some time after its owner took it over.
-    IndexedLate,
-    /// An entry of the index is removed whatever was written there since.
-    IndexWithoutVersion,
     /// An owner that lets go of unfinished work wakes nobody.
     ReleaseLosesWakeUp,
-    /// A node that stops cuts running calls off at once.
-    DrainCutsCalls,
 }
 
 impl Mistake {
@@ -101,13 +95,7 @@ impl Mistake {
     ];
 
     /// Those that show when several nodes share a store.
-    pub const OF_CLUSTERS: [Self; 5] = [
-        Self::MailRemovedWhenRead,
-        Self::IndexedLate,
-        Self::IndexWithoutVersion,
-        Self::ReleaseLosesWakeUp,
-        Self::DrainCutsCalls,
-    ];
+    pub const OF_CLUSTERS: [Self; 2] = [Self::MailRemovedWhenRead, Self::ReleaseLosesWakeUp];
 }
 
 /// Limits that make much happen in little time; `cramped`: one session in memory at a time, so that
@@ -124,11 +112,6 @@ pub(super) fn options(setup: &Setup, cramped: bool) -> Options {
             usize::MAX
         } else {
             RECORD_BYTES_MAX
-        },
-        drain_grace: if setup.mistake == Some(Mistake::DrainCutsCalls) {
-            std::time::Duration::ZERO
-        } else {
-            Options::default().drain_grace
         },
         idle_after: std::time::Duration::from_secs(2),
         sweep_every: std::time::Duration::from_secs(5),

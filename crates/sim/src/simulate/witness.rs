@@ -38,13 +38,6 @@ pub(super) fn watch(stores: Stores, world: &World) -> Stores {
     if makes(Mistake::ReleaseLosesWakeUp) {
         watched.mailbox = Arc::new(mistakes::SleepyMailbox(Arc::clone(&stores.mailbox)));
     }
-    if makes(Mistake::IndexedLate) {
-        let world = world.clone();
-        watched.active = Arc::new(mistakes::LateIndex::new(stores.active.clone(), world));
-    }
-    if makes(Mistake::IndexWithoutVersion) {
-        watched.active = Arc::new(mistakes::CarelessIndex(stores.active.clone()));
-    }
     if makes(Mistake::IndexForgets) {
         watched.active = Arc::new(ForgetfulIndex);
     }

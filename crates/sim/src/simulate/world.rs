@@ -41,7 +41,6 @@ struct State {
     /// Until when each process may be replaced as its sessions' owner: it was killed, stood still
     /// or was cut off.
     excused: BTreeMap<NodeId, Instant>,
-    dead: BTreeSet<NodeId>,
     seed: u64,
     rngs: BTreeMap<u64, SmallRng>,
     calm: bool,
@@ -115,7 +114,6 @@ impl World {
         let state = State {
             nodes: BTreeMap::new(),
             excused: BTreeMap::new(),
-            dead: BTreeSet::new(),
             seed,
             rngs: BTreeMap::new(),
             calm: false,
@@ -253,11 +251,6 @@ impl World {
     /// A process is gone for good.
     pub(super) fn died(&self, node: &NodeId) {
         self.excuse(node, Duration::from_secs(1_000_000));
-        self.lock().dead.insert(node.clone());
-    }
-
-    pub(super) fn is_dead(&self, node: &NodeId) -> bool {
-        self.lock().dead.contains(node)
     }
 
     pub(super) fn crashed(&self) {
