@@ -108,7 +108,7 @@ enum Haste {
 /// All that can wake a driver.
 enum WakeUp {
     Appended(Round),
-    Finished(Finished),
+    Finished(Box<Finished>),
     Knocked(Option<Knock>),
     ChoreDone(Chore),
     AlarmRang,
@@ -263,7 +263,7 @@ impl Driver {
         let takes_commands = self.takes_commands();
         tokio::select! { biased;
             round = landing::next(&mut self.landing) => WakeUp::Appended(round),
-            finished = self.dispatcher.next() => WakeUp::Finished(finished),
+            finished = self.dispatcher.next() => WakeUp::Finished(Box::new(finished)),
             chore = self.chores.next() => WakeUp::ChoreDone(chore),
             knock = self.seat.inbox.recv(), if takes_commands => WakeUp::Knocked(knock),
             () = self.alarm.rings() => WakeUp::AlarmRang,
@@ -300,7 +300,7 @@ impl Driver {
     async fn handle(&mut self, wake_up: WakeUp) -> Option<End> {
         match wake_up {
             WakeUp::Appended(round) => return self.appended(round).await,
-            WakeUp::Finished(finished) => self.finished(finished),
+            WakeUp::Finished(finished) => self.finished(*finished),
             WakeUp::Knocked(Some(knock)) => Box::pin(self.knocked(knock)).await,
             WakeUp::Knocked(None) => self.inbox_open = false,
             WakeUp::ChoreDone(chore) => Box::pin(self.chore_done(chore)).await,

@@ -211,11 +211,11 @@ pub(crate) async fn damaged(
         && is_borne_out(stores, &snapshot, &tail).await?
         && let Ok(folding) = Folding::from_snapshot(snapshot, receipt_runs, &tail)
     {
-        good = Some(folding.as_far_as_possible(stores, &tail, batch).await?);
+        good = Some(folding.readable_part(stores, &tail, batch).await?);
     }
     let stray_snapshot = numbers.filter(|_| good.is_none());
     let from_start = Folding::from_start(key)
-        .as_far_as_possible(stores, &tail, batch)
+        .readable_part(stores, &tail, batch)
         .await?;
     let good = match good {
         Some(good) if good.session.seq >= from_start.session.seq => good,

@@ -88,7 +88,7 @@ impl Folding {
     }
 
     /// Folds all that can be read in one piece, Record by Record.
-    pub(super) async fn as_far_as_possible(
+    pub(super) async fn readable_part(
         mut self,
         stores: &Stores,
         tail: &TailInfo,
