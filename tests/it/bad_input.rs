@@ -109,7 +109,12 @@ fn bad_requests(method: &str, path: &str) -> Vec<Bad> {
         bad.push((bytes, format!("GET {path}"), &["query_invalid"]));
     }
     if path.starts_with("/v1") && ["POST", "PUT"].contains(&method) {
-        for (body, codes) in bodies() {
+        // A chat page may send fields of its own, which are not looked at.
+        let is_open = path.contains("/chat");
+        let bodies = bodies().into_iter();
+        for (body, codes) in
+            bodies.filter(|(_, codes)| !is_open || !codes.contains(&"field_unknown"))
+        {
             let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
             let bytes = request(method, &good, &body);
             bad.push((bytes, format!("{method} {good} {shown}"), codes));

@@ -1,15 +1,18 @@
-//! A call that is settled is not started again.
+//! A call that is settled is not started again. Only an owner that lost its session without letting
+//! go of it, because it stood still or was cut off, may begin a call late: nobody can tell it.
 
 use std::collections::BTreeSet;
 
 use steadfast_core::event::Event;
-use steadfast_core::id::CallId;
+use steadfast_core::id::{CallId, Epoch};
 
 use super::{Invariant, Seen};
 
 #[derive(Default)]
 pub(super) struct NothingAfterTheEnd {
     settled: BTreeSet<CallId>,
+    /// Ownerships that ended in order.
+    released: BTreeSet<Epoch>,
 }
 
 impl Invariant for NothingAfterTheEnd {
@@ -26,7 +29,18 @@ impl Invariant for NothingAfterTheEnd {
                 self.settled.insert(*call);
                 Ok(())
             }
-            Seen::ToolStarted { job, .. } if self.settled.contains(&job.call) => {
+            Seen::Event {
+                before,
+                event: Event::Released { .. },
+            } => {
+                self.released.insert(before.epoch);
+                Ok(())
+            }
+            Seen::ToolStarted { job, log, .. } if self.settled.contains(&job.call) => {
+                let was_lost = job.epoch < log.epoch && !self.released.contains(&job.epoch);
+                if was_lost {
+                    return Ok(());
+                }
                 Err(format!("{} started after it was settled", job.call))
             }
             _ => Ok(()),
