@@ -99,10 +99,6 @@ fn what_does_not_go_together_is_refused_at_start_up() {
             "a client-side tool has the kind",
         ),
         (
-            with_spec(|spec| spec.place = Place::Remote),
-            "its place is local",
-        ),
-        (
             with_spec(|spec| spec.kind = ToolKind::ProviderExecuted),
             "names the provider's type",
         ),
