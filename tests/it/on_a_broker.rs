@@ -1,9 +1,13 @@
 //! A node whose sessions are on a broker.
 
+use std::time::Duration;
+
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use steadfast_nats_server::{NatsServer, Settings};
 use steadfast_tests::product::Product;
 use steadfast_tests::product::process::run;
+use tokio::time::sleep;
 
 const AGENTS: &str = "[providers.scripted]\nkind = \"scripted\"\n\
     [agents.a]\nmodel = \"scripted/demo\"\n";
@@ -40,6 +44,22 @@ async fn sessions_go_on_after_crashes_of_the_node_and_of_the_broker() {
     let transcript = product.client().get("/v1/sessions/s1/messages").await.ok();
     let messages = transcript["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 6, "{transcript}");
+}
+
+#[tokio::test]
+async fn a_second_signal_stops_a_node_also_while_its_broker_is_away() {
+    let mut server = NatsServer::start(Settings::default());
+    let mut product = Product::prepare_on(&store_on(&server), AGENTS);
+    product.start_again().await;
+    assert_eq!(say(&product, "m1").await["state"], "completed");
+    server.kill();
+    product.signal(Signal::TERM);
+    while !product.log().contains("a second signal stops at once") {
+        // Another process gives no other sign than its log.
+        sleep(Duration::from_millis(20)).await;
+    }
+    let status = product.terminate().await;
+    assert!(status.success(), "{status}: {}", product.log());
 }
 
 #[tokio::test]

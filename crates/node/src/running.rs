@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 use crate::signal::Signals;
 use crate::wiring::store::OpenStore;
 
+/// Once a drain is cut short, all the rest is given this long.
+const HURRY_MAX: Duration = Duration::from_secs(1);
+
 /// A running node. Dropping it ends it at once, as a crash would; [`RunningNode::shutdown`] lets go
 /// of its sessions first.
 pub struct RunningNode {
@@ -76,26 +79,40 @@ impl RunningNode {
         } = self.parts;
         shutdown.cancel();
         drop(sessions);
+        let hurried = CancellationToken::new();
         let patience = async {
             tokio::select! {
                 () = give_up => {}
                 // The drain keeps its own time; this only bounds what must not be unbounded.
                 () = tokio::time::sleep(drain_grace + Duration::from_secs(15)) => {}
             }
+            hurried.cancel();
         };
-        let drained = runtime.shutdown(patience).await;
-        if let Err(error) = server.await {
-            tracing::error!(%error, "the HTTP server failed");
+        let in_order = async {
+            let drained = runtime.shutdown(patience).await;
+            if let Err(error) = server.await {
+                tracing::error!(%error, "the HTTP server failed");
+            }
+            if let Err(error) = store.close().await {
+                tracing::error!(%error, "the store was not closed in good order");
+            }
+            drained
+        };
+        let too_late = async {
+            hurried.cancelled().await;
+            tokio::time::sleep(HURRY_MAX).await;
+        };
+        tokio::select! { biased;
+            drained = in_order => tracing::info!(
+                sessions_left = drained.left,
+                calls_cut_and_repeated = drained.repeated,
+                calls_cut_and_in_doubt = drained.in_doubt,
+                "node stopped"
+            ),
+            () = too_late => {
+                tracing::warn!("node stopped as by a crash: its sessions go on where their log ends");
+            }
         }
-        if let Err(error) = store.close().await {
-            tracing::error!(%error, "the store was not closed in good order");
-        }
-        tracing::info!(
-            sessions_left = drained.left,
-            calls_cut_and_repeated = drained.repeated,
-            calls_cut_and_in_doubt = drained.in_doubt,
-            "node stopped"
-        );
     }
 
     /// Runs until the process is told to stop (SIGINT, SIGTERM), then shuts down; a second signal

@@ -91,7 +91,7 @@ pub(crate) async fn check(
 }
 
 fn replicas(options: &Options, found: &Found) -> Result<u32, PreflightError> {
-    let mut fewest = u32::MAX;
+    let mut fewest = None;
     for (stream, info) in &found.streams {
         let replicas = info.pointer("/config/num_replicas").and_then(Value::as_u64);
         let replicas = u32::try_from(replicas.unwrap_or(1))
@@ -104,9 +104,10 @@ fn replicas(options: &Options, found: &Found) -> Result<u32, PreflightError> {
                 required: options.require_replicas,
             });
         }
-        fewest = fewest.min(replicas);
+        fewest = Some(fewest.map_or(replicas, |fewest: u32| fewest.min(replicas)));
     }
-    Ok(fewest)
+    // Before the first start there is none: then the streams will be made as they are wanted.
+    Ok(fewest.unwrap_or(options.replicas))
 }
 
 /// Every server that keeps a copy, by name, must say that it syncs.

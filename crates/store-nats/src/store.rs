@@ -1,9 +1,11 @@
 //! The store, open.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast_store::{Guarantee, Stores, ToolQueue};
 use thiserror::Error;
+use tokio::time::timeout;
 
 use crate::active::NatsActiveIndex;
 use crate::blobs::NatsBlobs;
@@ -22,6 +24,9 @@ use crate::setup::{self, SetupError};
 use crate::snapshots::NatsSnapshots;
 use crate::subject::Names;
 use crate::timers::NatsTimers;
+
+/// A broker that is away does not keep a node from ending for longer than this.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a store was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -96,11 +101,13 @@ impl NatsStore {
         })
     }
 
-    /// Hands over what waits to be sent, and ends the connection with the last port.
+    /// Hands over what waits to be sent, if the broker takes it within five seconds, and ends the
+    /// connection with the last port.
     pub async fn close(self) {
         // What is lost here is sent again by whoever waits for it, or is worth nothing by now.
-        if let Err(error) = self.connection.client.flush().await {
-            tracing::debug!(%error, "the connection was not flushed");
+        let flushed = timeout(FLUSH_PATIENCE, self.connection.client.flush()).await;
+        if !matches!(flushed, Ok(Ok(()))) {
+            tracing::debug!(?flushed, "the connection was not flushed");
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::config::store::StoreKind;
 use crate::config::{Config, Sources};
 use crate::node::Node;
 use crate::telemetry::Telemetry;
@@ -38,8 +39,16 @@ pub(crate) async fn run(args: Serve) -> anyhow::Result<()> {
     let config = args.config.load()?;
     let telemetry = Telemetry::start(&config.telemetry)?;
     let result = async {
+        let kind = config.store.kind;
         let node = Node::from_config(config).start().await?;
-        tracing::info!("this is a single node: its sessions live in its own store");
+        match kind {
+            StoreKind::Redb => {
+                tracing::info!("this is a single node: its sessions live in its own store");
+            }
+            StoreKind::Nats => {
+                tracing::info!("sessions live at the broker, shared with all nodes there");
+            }
+        }
         node.run_until_signal().await
     }
     .await;
