@@ -106,8 +106,10 @@ pub(crate) async fn open(
     key: &SessionKey,
     batch: usize,
 ) -> Result<Opened, OpenError> {
-    let (tail, snapshot) = tokio::join!(stores.log.tail(key), snapshot_of(stores, key));
-    let tail = tail?;
+    // In this order: a snapshot holds only what was committed before it was taken, so that the tail
+    // that is read after it is never behind it, however busy another owner is.
+    let snapshot = snapshot_of(stores, key).await;
+    let tail = stores.log.tail(key).await?;
     // A snapshot only saves time: without one the whole log is read.
     let Some((snapshot, receipt_runs)) = snapshot else {
         return anew(stores, key, &tail, batch).await;
@@ -201,8 +203,8 @@ pub(crate) async fn damaged(
         Err(OpenError::Quarantined { code, detail }) => (code, detail),
         Err(error) => return Err(error),
     };
-    let tail = stores.log.tail(key).await?;
     let snapshot = snapshot_of(stores, key).await;
+    let tail = stores.log.tail(key).await?;
     let numbers = snapshot
         .as_ref()
         .map(|(snapshot, _)| (snapshot.session.seq, snapshot.session.epoch));
