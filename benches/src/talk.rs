@@ -79,6 +79,7 @@ impl Talk {
             effect,
             reply,
             triage,
+            unfit: None,
         };
         self.input(&input, Cause::Effect { effect });
         Ok(())

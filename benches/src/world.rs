@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use futures_util::StreamExt;
 use serde_json::Value;
-use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession};
+use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession, ToolChoice};
 use steadfast_core::content::{ContentPart, Stored};
 use steadfast_core::event::{Event, TurnOutcome};
 use steadfast_core::id::{AgentName, CommandId, NodeId, Seq, SessionId, SessionKey, TenantId};
 use steadfast_core::input::Policy;
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
-use steadfast_runtime::agent::{Agent, Agents};
+use steadfast_runtime::agent::{Agent, Agents, LoopControl};
 use steadfast_runtime::sessions::{Admission, Followed, Sessions};
 use steadfast_runtime::{Options, Runtime, RuntimeHandle};
 use steadfast_store::Stores;
@@ -92,10 +92,13 @@ pub(crate) fn agent(
             tools: Arc::default(),
             output_tokens_max: None,
             options: Value::Null,
+            tool_choice: ToolChoice::Auto,
+            output_schema: None,
         },
         policy,
         catalog: Arc::new(Catalog::builder().with_all(tools).build()?),
         filter: ToolFilter::default(),
+        control: LoopControl::default(),
         drive: steadfast_runtime::agent::Drive::Request,
     };
     Ok(agent.offering())

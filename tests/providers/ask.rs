@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{ContentPart, ModelReply, Stored, ToolOutput};
 use steadfast_core::id::{SessionId, SessionKey, TenantId};
 use steadfast_core::input::ModelFailure;
@@ -59,6 +60,8 @@ pub(crate) fn request(items: Vec<RequestItem>) -> ModelRequest {
         output_tokens_max: Some(1_000),
         options: Value::Null,
         purpose: Purpose::Turn,
+        tool_choice: ToolChoice::Auto,
+        output_schema: None,
         attempt: 1,
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod body;
 pub(crate) mod content;
 pub(crate) mod duration;
 pub(crate) mod query;
+pub(crate) mod steering;
 pub(crate) mod target;
 
 /// The known name that somebody probably meant.

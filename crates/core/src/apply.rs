@@ -37,7 +37,8 @@ pub fn apply(session: &mut Session, at: Timestamp, event: &Event) {
         Event::StepStarted { .. }
         | Event::ModelCallFailed { .. }
         | Event::ModelCallRetried { .. }
-        | Event::ModelReplied { .. } => model::apply(session, event),
+        | Event::ModelReplied { .. }
+        | Event::AnswerRefused { .. } => model::apply(session, event),
         Event::ApprovalRequested { .. }
         | Event::ApprovalDecided { .. }
         | Event::CallStarted { .. }

@@ -251,6 +251,34 @@ pub enum WhenBusy {
     Reject,
 }
 
+/// Whether a model must, may or must not call tools.
+///
+/// As JSON: `"auto"`, `"none"`, `"required"` or `{"tool": "NAME"}`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum ToolChoice {
+    /// It may.
+    #[default]
+    Auto,
+    /// It must not.
+    None,
+    /// It must call one.
+    Required,
+    /// It must call this one.
+    Tool(String),
+}
+
+impl ToolChoice {
+    /// The tool that it names.
+    pub fn tool(&self) -> Option<&str> {
+        match self {
+            Self::Tool(name) => Some(name),
+            Self::Auto | Self::None | Self::Required => None,
+        }
+    }
+}
+
 /// How a message is handled.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -273,6 +301,12 @@ pub struct MessageOptions {
     /// These tools are not offered in the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactive_tools: Option<Vec<String>>,
+    /// Whether the turn's model calls tools, in place of what its agent says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
+    /// JSON Schema that the turn's answer must fit, in place of its agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
     /// The trace that the turn belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<Traceparent>,

@@ -95,8 +95,9 @@ fn facts(draft: &mut Draft, input: &Input) {
             effect,
             reply,
             triage,
+            unfit,
         } => {
-            model_replied::decide(draft, *effect, reply, triage);
+            model_replied::decide(draft, *effect, reply, triage, unfit.as_deref());
         }
         Input::ModelFailed { effect, failure } => model_failed::decide(draft, *effect, failure),
         Input::CompactionDone {

@@ -167,6 +167,16 @@ pub enum Event {
         /// What it cost.
         usage: Usage,
     },
+    /// The model answered, and what it said does not fit the schema that the answer must fit. It is
+    /// told so and asked again.
+    AnswerRefused {
+        /// In which turn.
+        turn: TurnId,
+        /// In which step.
+        step: u32,
+        /// What does not fit.
+        detail: String,
+    },
     /// An approval is asked for.
     ApprovalRequested {
         /// Its id.

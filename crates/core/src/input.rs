@@ -28,6 +28,9 @@ pub enum Input {
         reply: ModelReply,
         /// What the runtime found out about each call.
         triage: Vec<CallTriage>,
+        /// Why its text is not the answer that the turn must give: it does not fit the schema that
+        /// was asked for. Only read when the reply asks for no call.
+        unfit: Option<String>,
     },
     /// A model call, or a compaction, ended without a complete reply.
     ModelFailed {
@@ -322,6 +325,9 @@ pub struct Policy {
     pub turn_wall_ms_max: Option<u64>,
     /// Estimated tokens of the history above which it is compacted; `None`: only on request.
     pub compact_at_tokens: Option<u64>,
+    /// A step in which one of these tools gave a result that is no error is the turn's last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_after_tools: Vec<String>,
 }
 
 impl Default for Policy {
@@ -336,6 +342,7 @@ impl Default for Policy {
             session_tokens_max: None,
             turn_wall_ms_max: None,
             compact_at_tokens: None,
+            stop_after_tools: Vec::new(),
         }
     }
 }

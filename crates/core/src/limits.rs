@@ -26,5 +26,7 @@ pub const CRASHES_IN_ROW_MAX: u32 = 3;
 pub const CRASHES_IN_TURN_MAX: u32 = 9;
 /// Wait before the second and the third recovery in a row, in milliseconds.
 pub const CRASH_HOLD_MS: [u64; 2] = [5_000, 30_000];
+/// Answers of one turn that do not fit the schema asked for and are asked for again.
+pub const ANSWERS_REFUSED_MAX: u32 = 2;
 /// Length of a reason, a note or an error message kept in an event, at most; longer ones are cut.
 pub const DETAIL_BYTES_MAX: usize = 400;

@@ -159,6 +159,9 @@ pub struct Turn {
     pub hold_until: Option<Timestamp>,
     /// Its history did not fit, or its compaction failed: not compacted again by itself.
     pub compaction_tried: bool,
+    /// Answers that did not fit the schema asked for.
+    #[serde(default)]
+    pub answers_refused: u32,
     /// Messages that joined it.
     pub joined: Vector<MessageId>,
 }

@@ -81,6 +81,14 @@ fn denied(words: &str, detail: &str) -> CallOutput {
     .into()
 }
 
+/// What a model is told of an answer that does not fit.
+pub(crate) fn answer_refused(detail: &str) -> String {
+    format!(
+        "Your answer was not taken: {detail}. Answer again with nothing but one JSON value that \
+         fits the schema."
+    )
+}
+
 /// The note of a repaired log.
 pub(crate) fn repaired(calls: &[LostCall]) -> String {
     let mut text = "A part of this conversation was lost to a damaged disk and is not shown. What \

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::Value;
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::BlobRef;
 use steadfast_core::id::SessionKey;
 use steadfast_core::input::{FailureClass, ModelFailure};
@@ -52,6 +53,10 @@ pub struct ModelSettings {
     pub output_tokens_max: Option<u64>,
     /// More options of the wire.
     pub options: Value,
+    /// Whether the model calls tools.
+    pub tool_choice: ToolChoice,
+    /// JSON Schema of the answer.
+    pub output_schema: Option<Arc<Value>>,
 }
 
 /// Why no request could be made of a transcript. Nothing was sent.
@@ -72,6 +77,15 @@ pub enum BuildError {
         what: &'static str,
         /// What the decoder said.
         detail: String,
+    },
+    /// A tool must be called that is not offered.
+    #[error(
+        "the model must call {tool:?}, which is not offered in this step: name an active tool, or \
+         leave the choice to the model"
+    )]
+    ToolNotOffered {
+        /// Its name.
+        tool: String,
     },
     /// The request would not be valid.
     #[error(transparent)]
@@ -99,6 +113,7 @@ impl From<BuildError> for ModelFailure {
             BuildError::Missing(_) | BuildError::Undecodable { .. } => {
                 (FailureClass::Fatal, "history_damaged")
             }
+            BuildError::ToolNotOffered { .. } => (FailureClass::Fatal, "tool_not_offered"),
             BuildError::Invalid(_) => (FailureClass::Fatal, "invalid_request"),
         };
         failure::failure(class, code, error.to_string())
@@ -115,6 +130,12 @@ pub async fn turn_request(
     blobs: &dyn BlobSource,
     kept: &KeptHistory,
 ) -> Result<ModelRequest, BuildError> {
+    if let Some(tool) = settings.tool_choice.tool()
+        && !settings.tools.iter().any(|offered| offered.name == tool)
+    {
+        let tool = tool.to_owned();
+        return Err(BuildError::ToolNotOffered { tool });
+    }
     let mut built = kept.take(&session.transcript.items);
     let added = built.add(&session.key, &session.transcript.items, blobs);
     if let Err(error) = added.await {
@@ -127,17 +148,33 @@ pub async fn turn_request(
     let request = ModelRequest {
         session: session.key.clone(),
         model: settings.model.clone(),
-        instructions: settings.instructions.clone(),
+        instructions: instructions(settings),
         tools: Arc::clone(&settings.tools),
         items: built.history(),
         output_tokens_max: settings.output_tokens_max,
         options: settings.options.clone(),
         purpose: Purpose::Turn,
+        tool_choice: settings.tool_choice.clone(),
+        output_schema: settings.output_schema.clone(),
         attempt: attempt(session),
     };
     built.prove(&request)?;
     kept.put(built);
     Ok(request)
+}
+
+/// What the model is told before all else. A schema is told to every model: not each provider can
+/// be made to keep to one.
+fn instructions(settings: &ModelSettings) -> String {
+    let said = &settings.instructions;
+    let Some(schema) = &settings.output_schema else {
+        return said.clone();
+    };
+    let gap = if said.is_empty() { "" } else { "\n\n" };
+    format!(
+        "{said}{gap}Once you have what you need, answer with one JSON value that fits this JSON \
+         Schema, and with nothing before or after it:\n{schema}"
+    )
 }
 
 fn attempt(session: &Session) -> u32 {

@@ -5,6 +5,7 @@ mod history;
 use std::sync::Arc;
 
 use serde_json::Value;
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{CallInput, ContentPart, ReplyPart, ToolOutput};
 use steadfast_core::id::SessionKey;
 
@@ -29,6 +30,11 @@ pub struct ModelRequest {
     pub options: Value,
     /// What the reply is for.
     pub purpose: Purpose,
+    /// Whether the model calls tools.
+    pub tool_choice: ToolChoice,
+    /// JSON Schema of an answer, for wires that can make a model keep to it; the instructions tell
+    /// it as well.
+    pub output_schema: Option<Arc<Value>>,
     /// Which attempt of this reply, from 1; as the log counts them.
     pub attempt: u32,
 }

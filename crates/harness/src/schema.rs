@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::request::ToolDeclaration;
+use crate::request::{ModelRequest, ToolDeclaration};
 
 /// Keys that providers refuse at the top of an input schema.
 const REFUSED: [&str; 7] = ["oneOf", "anyOf", "allOf", "not", "if", "then", "else"];
@@ -31,6 +31,16 @@ pub(crate) fn shaped(tool: &ToolDeclaration) -> (Value, String) {
         description.push_str(&Value::Object(rest).to_string());
     }
     (Value::Object(schema), description)
+}
+
+/// The schema of an answer in the shape that wires take which make a model keep to one: an object at
+/// the top. Others are told in the instructions alone.
+pub(crate) fn of_answer(request: &ModelRequest) -> Option<Value> {
+    let mut schema = request.output_schema.as_ref()?.as_object()?.clone();
+    schema.remove("$schema");
+    let is_object = schema.get("type").is_some_and(|kind| kind == "object");
+    let is_plain = !REFUSED.iter().any(|key| schema.contains_key(*key));
+    (is_object && is_plain).then_some(Value::Object(schema))
 }
 
 #[cfg(test)]

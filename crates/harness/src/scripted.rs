@@ -205,6 +205,7 @@ mod tests {
     use std::sync::Arc;
 
     use serde_json::{Value, json};
+    use steadfast_core::command::ToolChoice;
     use steadfast_core::content::{Stored, ToolOutput};
     use steadfast_core::id::{SessionId, SessionKey, TenantId};
     use steadfast_core::input::FailureClass;
@@ -231,6 +232,8 @@ mod tests {
             output_tokens_max: None,
             options: Value::Null,
             purpose: Purpose::Turn,
+            tool_choice: ToolChoice::Auto,
+            output_schema: None,
             attempt: 1,
         }
     }

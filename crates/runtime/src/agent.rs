@@ -1,5 +1,7 @@
 //! An agent as the runtime runs it.
 
+mod control;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +14,9 @@ use steadfast_harness::provider::ModelProvider;
 use steadfast_harness::request::{ProviderTool, ToolDeclaration};
 use steadfast_tools::catalog::{Catalog, Tool};
 use steadfast_tools::filter::ToolFilter;
+
+pub(crate) use control::unfit;
+pub use control::{AnswerSchema, LoopControl, StepRule};
 
 /// A configured agent.
 #[derive(Clone)]
@@ -32,6 +37,8 @@ pub struct Agent {
     pub catalog: Arc<Catalog>,
     /// Which of them are offered, unless a message narrows it.
     pub filter: ToolFilter,
+    /// How its loop is steered.
+    pub control: LoopControl,
     /// Who runs its turns.
     pub drive: Drive,
 }
@@ -62,35 +69,57 @@ impl Agent {
         }
     }
 
-    /// The agent with those tools in its settings that its filter offers.
+    /// The agent with those tools in its settings that its filter offers, and with what its loop
+    /// asks of a model.
     #[must_use]
     pub fn offering(mut self) -> Self {
         self.settings.tools = Arc::new(declarations(&self.catalog, &self.filter));
+        self.settings.tool_choice = self.control.tool_choice.clone();
+        let answer = self.control.answer.as_ref();
+        self.settings.output_schema = answer.map(|schema| Arc::clone(schema.source()));
         self
     }
 
-    /// Which tools are active in a turn: a message narrows what its agent offers.
+    /// Which tools are active in the present step of a turn: a message, and then the rules of the
+    /// step, narrow what the agent offers.
     pub fn turn_filter(&self, turn: &Turn) -> Cow<'_, ToolFilter> {
         let options = &turn.options;
-        if options.active_tools.is_none() && options.inactive_tools.is_none() {
-            return Cow::Borrowed(&self.filter);
+        let mut filter = Cow::Borrowed(&self.filter);
+        if options.active_tools.is_some() || options.inactive_tools.is_some() {
+            let message = ToolFilter::new(
+                options.active_tools.as_deref(),
+                options.inactive_tools.as_deref(),
+            );
+            filter = Cow::Owned(filter.and(&message));
         }
-        let message = ToolFilter::new(
-            options.active_tools.as_deref(),
-            options.inactive_tools.as_deref(),
-        );
-        Cow::Owned(self.filter.and(&message))
+        for rule in self.control.rules(turn) {
+            if rule.filter != ToolFilter::default() {
+                filter = Cow::Owned(filter.and(&rule.filter));
+            }
+        }
+        filter
     }
 
-    /// How the model is asked in a turn.
+    /// How the model is asked in the present step of a turn.
     pub fn turn_settings(&self, turn: &Turn) -> Cow<'_, ModelSettings> {
-        match self.turn_filter(turn) {
-            Cow::Borrowed(_) => Cow::Borrowed(&self.settings),
-            Cow::Owned(filter) => Cow::Owned(ModelSettings {
-                tools: Arc::new(declarations(&self.catalog, &filter)),
-                ..self.settings.clone()
-            }),
+        let filter = self.turn_filter(turn);
+        let tool_choice = self.control.choice(turn);
+        let output_schema = turn.options.output_schema.as_ref();
+        if matches!(filter, Cow::Borrowed(_))
+            && tool_choice == self.settings.tool_choice
+            && output_schema.is_none()
+        {
+            return Cow::Borrowed(&self.settings);
         }
+        let mut settings = self.settings.clone();
+        if let Cow::Owned(filter) = filter {
+            settings.tools = Arc::new(declarations(&self.catalog, &filter));
+        }
+        settings.tool_choice = tool_choice;
+        if let Some(schema) = output_schema {
+            settings.output_schema = Some(Arc::new(schema.clone()));
+        }
+        Cow::Owned(settings)
     }
 }
 

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
-use steadfast_core::command::{CommandBody, MessageOptions, NewSession, WhenBusy};
+use steadfast_core::command::{CommandBody, MessageOptions, NewSession, ToolChoice, WhenBusy};
 use steadfast_core::event::Verdict;
 use steadfast_core::id::{AgentName, MessageId, Seq, SessionKey, TurnId};
 use steadfast_core::trace::Traceparent;
@@ -21,6 +21,7 @@ use crate::input::body::JsonBody;
 use crate::input::content::{ContentBody, PartBody};
 use crate::input::nearest;
 use crate::input::query::Wait;
+use crate::input::steering::{ToolChoiceSchema, check_schema};
 use crate::input::target::{self, Target};
 use crate::receipt::{self, Receipt};
 
@@ -58,6 +59,14 @@ pub(crate) struct SubmitBody {
     active_tools: Option<Vec<String>>,
     /// These tools are not offered in the turn.
     inactive_tools: Option<Vec<String>>,
+    /// Whether the turn calls tools, in place of what its agent says.
+    #[schema(value_type = Option<ToolChoiceSchema>)]
+    tool_choice: Option<ToolChoice>,
+    /// JSON Schema 2020-12 of at most 16 KiB that the turn's answer must fit, in place of its
+    /// agent's. An answer that does not is asked for again, twice at most; then the turn fails with
+    /// `answer_unfit`.
+    #[schema(value_type = Option<Object>)]
+    output_schema: Option<Value>,
 }
 
 /// What happens to a message while a turn runs.
@@ -162,14 +171,12 @@ fn traceparent(headers: &HeaderMap) -> Option<Traceparent> {
     headers.get("traceparent")?.to_str().ok()?.parse().ok()
 }
 
-/// Refuses filters that name tools which the session's agent does not have.
+/// Refuses names of tools which the session's agent does not have.
 async fn check_tools(api: &Api, key: &SessionKey, body: &SubmitBody) -> Result<(), Problem> {
     body.check_filters()?;
-    let filters = [
-        ("active_tools", &body.active_tools),
-        ("inactive_tools", &body.inactive_tools),
-    ];
-    if filters.iter().all(|(_, names)| names.is_none()) {
+    body.check_steering()?;
+    let named = body.named_tools();
+    if named.is_empty() {
         return Ok(());
     }
     let session = api.backend().load_any(key).await?;
@@ -179,19 +186,16 @@ async fn check_tools(api: &Api, key: &SessionKey, body: &SubmitBody) -> Result<(
     let Some(agent) = agent.and_then(|name| api.backend().agents().get(name)) else {
         return Ok(());
     };
-    for (field, names) in filters {
-        for (index, name) in names.iter().flatten().enumerate() {
-            if agent.catalog.get(name).is_some() {
-                continue;
-            }
-            let field = format!("{field}[{index}]");
-            let mut detail = format!("`{field}`: agent `{}` has no tool `{name}`", agent.name);
-            let known = agent.catalog.tools().map(|tool| tool.spec.name.as_str());
-            if let Some(near) = nearest(name, known) {
-                detail.push_str(&format!("; did you mean `{near}`?"));
-            }
-            return Err(Problem::new(ErrorCode::ToolUnknown, detail).with_field(field));
+    for (field, name) in named {
+        if agent.catalog.get(name).is_some() {
+            continue;
         }
+        let mut detail = format!("`{field}`: agent `{}` has no tool `{name}`", agent.name);
+        let known = agent.catalog.tools().map(|tool| tool.spec.name.as_str());
+        if let Some(near) = nearest(name, known) {
+            detail.push_str(&format!("; did you mean `{near}`?"));
+        }
+        return Err(Problem::new(ErrorCode::ToolUnknown, detail).with_field(field));
     }
     Ok(())
 }
@@ -228,6 +232,8 @@ impl SubmitBody {
             metadata: self.metadata,
             active_tools: self.active_tools,
             inactive_tools: self.inactive_tools,
+            tool_choice: self.tool_choice,
+            output_schema: self.output_schema,
             traceparent,
         };
         let new = self.agent.map(|agent| NewSession {
@@ -240,6 +246,36 @@ impl SubmitBody {
             options,
             new,
         })
+    }
+
+    /// Every tool that it names, with the field that does.
+    fn named_tools(&self) -> Vec<(String, &str)> {
+        let filters = [
+            ("active_tools", &self.active_tools),
+            ("inactive_tools", &self.inactive_tools),
+        ];
+        let listed = filters.into_iter().flat_map(|(field, names)| {
+            let names = names.iter().flatten().enumerate();
+            names.map(move |(index, name)| (format!("{field}[{index}]"), name.as_str()))
+        });
+        let chosen = self.tool_choice.as_ref().and_then(ToolChoice::tool);
+        listed
+            .chain(chosen.map(|name| ("tool_choice.tool".to_owned(), name)))
+            .collect()
+    }
+
+    fn check_steering(&self) -> Result<(), Problem> {
+        let given = [
+            ("tool_choice", self.tool_choice.is_some()),
+            ("output_schema", self.output_schema.is_some()),
+        ];
+        for (field, given) in given {
+            if given && self.when_busy == WhenBusyBody::Steer {
+                let rule = "a message that joins a turn cannot change how it goes on";
+                return Err(Problem::field(field, rule));
+            }
+        }
+        check_schema(self.output_schema.as_ref())
     }
 
     fn check_filters(&self) -> Result<(), Problem> {

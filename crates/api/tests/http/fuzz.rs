@@ -95,7 +95,8 @@ fn json() -> impl Strategy<Value = Value> {
         8 => prop::sample::select(vec![
             "id", "agent", "content", "metadata", "tags", "when_busy", "turn_id", "replaces", "type",
             "text", "value", "media_type", "source", "kind", "data", "url", "output", "error",
-            "approved", "reason", "at_seq", "active_tools", "inactive_tools",
+            "approved", "reason", "at_seq", "active_tools", "inactive_tools", "tool_choice",
+            "output_schema", "tool",
         ]).prop_map(str::to_owned),
         1 => ".{0,6}",
     ];

@@ -6,6 +6,7 @@ mod bad_input;
 mod chat;
 mod events;
 mod fuzz;
+mod loop_control;
 mod messages;
 mod queries;
 mod sessions;

@@ -10,11 +10,12 @@ use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use steadfast_api::{Api, Auth, Options, Peer, app};
+use steadfast_core::command::ToolChoice;
 use steadfast_core::id::{AgentName, NodeId};
 use steadfast_core::input::{InDoubtPolicy, Policy};
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::scripted::ScriptedProvider;
-use steadfast_runtime::agent::Agent;
+use steadfast_runtime::agent::{Agent, LoopControl};
 use steadfast_runtime::{Options as RuntimeOptions, Runtime, RuntimeHandle};
 use steadfast_store::clock::SystemClock;
 use steadfast_store::clock::SystemClock as StoreClock;
@@ -81,10 +82,13 @@ fn agent(name: &str, policy: Policy) -> (AgentName, Arc<Agent>) {
             tools: Arc::default(),
             output_tokens_max: None,
             options: Value::Null,
+            tool_choice: ToolChoice::Auto,
+            output_schema: None,
         },
         policy,
         catalog: Arc::new(catalog()),
         filter: ToolFilter::default(),
+        control: LoopControl::default(),
         drive: steadfast_runtime::agent::Drive::Request,
     };
     (name, Arc::new(agent.offering()))

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::call::{Call, CallState};
-use crate::content::{CallOutput, Stored, ToolOutput};
+use crate::content::{CallOutput, Finish, Stored, ToolOutput};
 use crate::event::{Event, Settlement};
 use crate::id::{CallId, Timestamp};
-use crate::input::Place;
+use crate::input::{Place, Policy};
 use crate::limits::{APPROVALS_KEPT_MAX, DETAIL_BYTES_MAX, IN_DOUBT_KEPT_MAX};
 use crate::session::{Session, TurnPhase};
 use crate::texts;
@@ -222,15 +222,39 @@ fn close_step(session: &mut Session) {
     if !turn.calls.iter().all(|call| call.is_settled()) {
         return;
     }
-    let results = std::mem::take(&mut turn.calls)
+    let results: Vec<CallResult> = std::mem::take(&mut turn.calls)
         .into_iter()
         .filter_map(|call| result(Arc::unwrap_or_clone(call)))
         .collect();
-    turn.phase = TurnPhase::Ready;
+    let last = results
+        .iter()
+        .any(|result| ends_turn(&session.policy, result));
+    turn.phase = if last {
+        TurnPhase::Answered {
+            finish: Finish::ToolCalls,
+        }
+    } else {
+        TurnPhase::Ready
+    };
     let turn = turn.id;
     session
         .transcript
         .push(session.seq, ItemBody::Results { turn, results });
+}
+
+/// Whether a turn has what it was for once this call has its result.
+fn ends_turn(policy: &Policy, result: &CallResult) -> bool {
+    let stops = policy.stop_after_tools.contains(&result.tool);
+    let failed = match &result.output.output {
+        Stored::Inline(output) => output.is_error(),
+        // Errors are told in the log itself: only their details may be large.
+        Stored::Blob(_) => result
+            .output
+            .model_view
+            .as_deref()
+            .is_some_and(ToolOutput::is_error),
+    };
+    stops && result.settlement == Settlement::Done && !failed
 }
 
 fn result(call: Call) -> Option<CallResult> {

@@ -126,6 +126,7 @@ fn start(session: &mut Session, turn: TurnId) {
         crashes_in_turn: 0,
         hold_until: None,
         compaction_tried: false,
+        answers_refused: 0,
         joined: Vector::new(),
     });
 }

@@ -8,6 +8,7 @@ use crate::event::{Event, RecordedCall};
 use crate::id::CallId;
 use crate::input::{Gate, Place};
 use crate::session::{Session, TurnPhase};
+use crate::texts;
 use crate::transcript::{ItemBody, TranscriptCall};
 
 pub(super) fn apply(session: &mut Session, event: &Event) {
@@ -35,6 +36,16 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
             }
         }
         Event::ModelReplied { .. } => replied(session, event),
+        Event::AnswerRefused { detail, .. } => {
+            let text = texts::answer_refused(detail);
+            session
+                .transcript
+                .push(session.seq, ItemBody::Note { text });
+            if let Some(turn) = session.turn.as_mut() {
+                turn.answers_refused = turn.answers_refused.saturating_add(1);
+                turn.phase = TurnPhase::Ready;
+            }
+        }
         _ => {}
     }
 }

@@ -1,15 +1,25 @@
 //! A model's complete reply.
 
 use super::{Draft, calls, end_turn, model_failed};
-use crate::content::{ModelReply, ToolOutput};
+use crate::content::{Finish, ModelReply, ToolOutput};
 use crate::effect::Effect;
 use crate::event::{Event, RecordedCall, TurnOutcome};
 use crate::id::CallId;
 use crate::input::{CallTriage, FailureClass, Gate, ModelFailure};
-use crate::limits::{CALLS_PER_REPLY_MAX, PARTS_PER_INPUT_MAX};
+use crate::limits::{
+    ANSWERS_REFUSED_MAX, CALLS_PER_REPLY_MAX, DETAIL_BYTES_MAX, PARTS_PER_INPUT_MAX,
+};
 use crate::replay::model_effect;
+use crate::session::TurnPhase;
+use crate::texts;
 
-pub(super) fn decide(draft: &mut Draft, effect: Effect, reply: &ModelReply, triage: &[CallTriage]) {
+pub(super) fn decide(
+    draft: &mut Draft,
+    effect: Effect,
+    reply: &ModelReply,
+    triage: &[CallTriage],
+    unfit: Option<&str>,
+) {
     // A reply to an earlier attempt, or to an earlier owner, is not a reply to this one.
     if model_effect(&draft.session) != Some(effect) {
         return;
@@ -41,6 +51,9 @@ pub(super) fn decide(draft: &mut Draft, effect: Effect, reply: &ModelReply, tria
         finish: reply.finish,
         usage: reply.usage,
     });
+    if let Some(detail) = unfit {
+        refuse_answer(draft, detail);
+    }
     if over_call_budget(draft) {
         return;
     }
@@ -56,6 +69,35 @@ pub(super) fn decide(draft: &mut Draft, effect: Effect, reply: &ModelReply, tria
             triage,
         );
     }
+}
+
+/// An answer that should fit a schema and does not is asked for again, a few times. One that was cut
+/// off, filtered or refused is not: its finish says so, and asking again would not help.
+fn refuse_answer(draft: &mut Draft, detail: &str) {
+    let Some(turn) = &draft.session.turn else {
+        return;
+    };
+    let answered = TurnPhase::Answered {
+        finish: Finish::Stop,
+    };
+    if turn.phase != answered {
+        return;
+    }
+    let (id, step) = (turn.id, turn.step);
+    let detail = texts::cut(detail, DETAIL_BYTES_MAX);
+    if turn.answers_refused < ANSWERS_REFUSED_MAX {
+        draft.emit(Event::AnswerRefused {
+            turn: id,
+            step,
+            detail,
+        });
+        return;
+    }
+    let outcome = TurnOutcome::Failed {
+        code: "answer_unfit".into(),
+        message: format!("the answer does not fit the schema that was asked for: {detail}"),
+    };
+    end_turn::end(draft, outcome);
 }
 
 /// The triage without the words of a refusal: those are the call's result, in the same entry, and

@@ -200,6 +200,7 @@ impl<'a> Lost<'a> {
             | Event::StepStarted { .. }
             | Event::ModelCallFailed { .. }
             | Event::ModelCallRetried { .. }
+            | Event::AnswerRefused { .. }
             | Event::ApprovalRequested { .. }
             | Event::ApprovalDecided { .. }
             | Event::CallStarted { .. }

@@ -9,6 +9,7 @@
 mod calls;
 mod commands;
 mod lifecycle;
+mod loop_control;
 mod model;
 mod people;
 mod print;

@@ -79,6 +79,7 @@ fn a_reply_to_an_earlier_owner_is_not_a_reply() {
         effect,
         reply,
         triage,
+        unfit: None,
     });
     world.check(expect![[r#"
 

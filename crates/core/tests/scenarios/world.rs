@@ -191,6 +191,20 @@ impl World {
             effect,
             reply,
             triage,
+            unfit: None,
+        });
+    }
+
+    /// The running model call answers with what does not fit the schema asked for.
+    pub(crate) fn answer_unfit(&mut self, detail: &str, finish: Finish) {
+        let effect = self.model_call();
+        let (mut reply, triage) = model_reply(&[]);
+        reply.finish = finish;
+        self.input(&Input::ModelReplied {
+            effect,
+            reply,
+            triage,
+            unfit: Some(detail.to_owned()),
         });
     }
 
@@ -203,6 +217,7 @@ impl World {
             effect,
             reply,
             triage,
+            unfit: None,
         });
     }
 

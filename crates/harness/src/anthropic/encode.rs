@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{FileSource, ReplyPart};
 
 use crate::anthropic::{cache, fold, model};
@@ -31,6 +32,13 @@ pub fn encode(request: &ModelRequest, label: &str) -> Value {
     let tools: Vec<Value> = request.tools.iter().filter_map(tool).collect();
     if !tools.is_empty() {
         body.insert("tools".into(), Value::Array(tools));
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::None => Some(json!({"type": "none"})),
+            ToolChoice::Required => Some(json!({"type": "any"})),
+            ToolChoice::Tool(name) => Some(json!({"type": "tool", "name": name})),
+        };
+        body.extend(choice.map(|choice| ("tool_choice".into(), choice)));
     }
     let messages = messages(&request.items, label);
     options::merge(&mut body, &request.options, &FIXED);

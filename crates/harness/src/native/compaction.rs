@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{
     CallInput, ContentPart, FileSource, ModelReply, ReplyPart, Stored, ToolOutput,
 };
@@ -89,6 +90,8 @@ pub async fn compaction_request(
         output_tokens_max: settings.output_tokens_max,
         options: plain_options(&settings.options),
         purpose: Purpose::Compaction,
+        tool_choice: ToolChoice::Auto,
+        output_schema: None,
         attempt: session
             .compaction
             .as_ref()

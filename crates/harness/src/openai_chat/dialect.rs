@@ -9,6 +9,8 @@ pub struct Dialect {
     pub has_cache_key: bool,
     /// Takes `stream_options`.
     pub has_stream_options: bool,
+    /// Takes a JSON Schema that the answer is made to fit.
+    pub has_response_schema: bool,
     /// Wants call ids of exactly nine letters and digits.
     pub wants_short_ids: bool,
     /// Refuses a message of the user right after a tool's.
@@ -27,6 +29,7 @@ impl Default for Dialect {
         Self {
             output_tokens_field: "max_tokens",
             has_cache_key: false,
+            has_response_schema: false,
             has_stream_options: true,
             wants_short_ids: false,
             wants_reply_after_tools: false,
@@ -51,6 +54,7 @@ impl Dialect {
             Self {
                 output_tokens_field: "max_completion_tokens",
                 has_cache_key: true,
+                has_response_schema: true,
                 ..common
             }
         } else if is("mistral.ai") {

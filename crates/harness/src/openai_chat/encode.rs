@@ -1,6 +1,7 @@
 //! Requests.
 
 use serde_json::{Map, Value, json};
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{BlobHash, ReplyPart};
 
 use crate::call_id::{shaped, short, tool_name};
@@ -42,6 +43,20 @@ pub fn encode(request: &ModelRequest, label: &str, dialect: &Dialect) -> Value {
         .collect();
     if !tools.is_empty() {
         body.insert("tools".into(), Value::Array(tools));
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::None => Some(json!("none")),
+            ToolChoice::Required => Some(json!("required")),
+            ToolChoice::Tool(name) => Some(json!({"type": "function", "function": {"name": name}})),
+        };
+        body.extend(choice.map(|choice| ("tool_choice".into(), choice)));
+    }
+    if dialect.has_response_schema
+        && let Some(schema) = schema::of_answer(request)
+    {
+        let format = json!({"type": "json_schema", "json_schema":
+            {"name": "answer", "schema": schema, "strict": false}});
+        body.insert("response_format".into(), format);
     }
     let messages = Value::Array(messages(request, label, dialect));
     options::merge(&mut body, &request.options, &FIXED);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{CallInput, ReplyPart};
 
 use crate::call_id::{shaped, tool_name};
@@ -42,10 +43,35 @@ pub fn encode(request: &ModelRequest, label: &str) -> Value {
     let tools: Vec<Value> = request.tools.iter().filter_map(tool).collect();
     if !tools.is_empty() {
         body.insert("tools".into(), Value::Array(tools));
+        let choice = match &request.tool_choice {
+            ToolChoice::Auto => None,
+            ToolChoice::None => Some(json!("none")),
+            ToolChoice::Required => Some(json!("required")),
+            ToolChoice::Tool(name) => Some(named(request, name)),
+        };
+        body.extend(choice.map(|choice| ("tool_choice".into(), choice)));
+    }
+    if let Some(schema) = schema::of_answer(request) {
+        let format = json!({"type": "json_schema", "name": "answer", "schema": schema,
+            "strict": false});
+        body.insert("text".into(), json!({"format": format}));
     }
     options::merge(&mut body, &request.options, &FIXED);
     body.insert("input".into(), Value::Array(input(&request.items, label)));
     Value::Object(body)
+}
+
+/// The choice of one tool. One that the provider runs itself is named by its type.
+fn named(request: &ModelRequest, name: &str) -> Value {
+    let mut tools = request.tools.iter();
+    let provider = tools
+        .find(|tool| tool.name == name)
+        .and_then(|tool| tool.provider.as_ref());
+    match provider.and_then(|provider| provider.type_of("openai")) {
+        Some("custom") => json!({"type": "custom", "name": name}),
+        Some(kind) => json!({"type": kind}),
+        None => json!({"type": "function", "name": name}),
+    }
 }
 
 fn tool(tool: &ToolDeclaration) -> Option<Value> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{CallInput, ReplyPart};
 use steadfast_core::content::{ContentPart, FileSource, ToolOutput};
 use steadfast_harness::openai_chat;
@@ -333,4 +334,84 @@ fn each_compatible_server_is_spoken_to_in_its_dialect() {
         call["extra_content"]["google"]["thought_signature"].is_string()
     };
     assert_eq!((signed(0), signed(1)), (true, false));
+}
+
+#[test]
+fn each_wire_is_told_in_its_words_whether_to_call_a_tool() {
+    let choices = [
+        ToolChoice::Auto,
+        ToolChoice::None,
+        ToolChoice::Required,
+        ToolChoice::Tool("get_weather".into()),
+    ];
+    let named = "get_weather";
+    let expected = |wire| match wire {
+        Wire::Anthropic => [
+            Value::Null,
+            json!({"type": "none"}),
+            json!({"type": "any"}),
+            json!({"type": "tool", "name": named}),
+        ],
+        Wire::OpenAiChat => [
+            Value::Null,
+            json!("none"),
+            json!("required"),
+            json!({"type": "function", "function": {"name": named}}),
+        ],
+        Wire::OpenAiResponses => [
+            Value::Null,
+            json!("none"),
+            json!("required"),
+            json!({"type": "function", "name": named}),
+        ],
+    };
+    for wire in Wire::ALL {
+        let told = choices.clone().map(|tool_choice| {
+            let request = ModelRequest {
+                tool_choice,
+                ..request(vec![user("a")])
+            };
+            dialect(wire).encode(&request)["tool_choice"].clone()
+        });
+        assert_eq!(told, expected(wire), "{wire:?}");
+        // Nothing can be chosen of nothing, and a wire refuses it.
+        let without = ModelRequest {
+            tools: Arc::default(),
+            tool_choice: ToolChoice::Required,
+            ..request(vec![user("a")])
+        };
+        assert_eq!(dialect(wire).encode(&without).get("tool_choice"), None);
+    }
+}
+
+#[test]
+fn a_schema_of_the_answer_goes_where_a_wire_can_keep_to_it() {
+    let with = |schema: Value| ModelRequest {
+        output_schema: Some(Arc::new(schema)),
+        ..request(vec![user("a")])
+    };
+    let object = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+    let responses = |schema: Value| {
+        dialect(Wire::OpenAiResponses).encode(&with(schema))["text"]["format"].clone()
+    };
+    assert_eq!(
+        responses(object.clone()),
+        json!({"type": "json_schema", "name": "answer", "schema": object, "strict": false})
+    );
+    for unfit in [
+        json!({"type": "array"}),
+        json!({"type": "object", "anyOf": [{}]}),
+    ] {
+        assert_eq!(responses(unfit), Value::Null);
+    }
+    let at_host = |host: &str| {
+        let dialect = openai_chat::Dialect::of_host(host);
+        openai_chat::encode(&with(object.clone()), "openai", &dialect)["response_format"].clone()
+    };
+    assert_eq!(
+        at_host("api.openai.com"),
+        json!({"type": "json_schema", "json_schema":
+            {"name": "answer", "schema": object, "strict": false}})
+    );
+    assert_eq!(at_host("localhost"), Value::Null);
 }

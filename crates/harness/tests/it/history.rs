@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::json;
 use steadfast_core::command::PackedItems;
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::{
     BlobHash, BlobRef, CallInput, CallOutput, ContentPart, ReplyPart, Stored, ToolOutput,
 };
@@ -61,6 +62,8 @@ pub(crate) fn settings() -> ModelSettings {
         tools: Arc::new(vec![]),
         output_tokens_max: Some(100),
         options: json!({"top_p": 0.5, "tool_choice": "auto"}),
+        tool_choice: ToolChoice::Auto,
+        output_schema: None,
     }
 }
 

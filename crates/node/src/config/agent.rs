@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use steadfast_core::command::ToolChoice;
 use steadfast_core::input::{Durability, Policy};
 use steadfast_runtime::agent::Drive;
 
@@ -64,9 +65,45 @@ pub struct AgentOptions {
     /// These tools are not offered to the model.
     #[serde(default)]
     pub inactive_tools: Option<Vec<String>>,
+    /// Whether a turn calls tools: `auto`, `none`, `required` or `{ tool = "NAME" }`. The last two
+    /// hold until the turn has called one.
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
+    /// What holds in single steps of a turn beside that.
+    #[serde(default)]
+    pub steps: Vec<StepOptions>,
+    /// A step in which one of these tools gave a result that is no error is the turn's last.
+    #[serde(default)]
+    pub stop_after_tools: Vec<String>,
+    /// JSON Schema that the answer of each turn must fit. One that does not is asked for again, twice
+    /// at most; then the turn fails.
+    #[serde(default)]
+    pub output_schema: Option<Map<String, Value>>,
     /// What it can do.
     #[serde(default)]
     pub tools: Vec<ToolOptions>,
+}
+
+/// What holds in some steps of a turn. The first rule that says something of a step's choice decides
+/// it; each rule narrows the tools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StepOptions {
+    /// The first step that it holds in; a turn's first model call is 1.
+    #[schemars(range(min = 1))]
+    pub first: u32,
+    /// The last step that it holds in. Default: it holds in all that follow.
+    #[serde(default)]
+    pub last: Option<u32>,
+    /// Only these tools are offered. Not together with `inactive_tools`.
+    #[serde(default)]
+    pub active_tools: Option<Vec<String>>,
+    /// These tools are not offered.
+    #[serde(default)]
+    pub inactive_tools: Option<Vec<String>>,
+    /// Whether the step calls tools, whatever the turn did before.
+    #[serde(default)]
+    pub tool_choice: Option<ToolChoice>,
 }
 
 /// Who runs the loop.
@@ -134,6 +171,10 @@ impl AgentOptions {
             budget: BudgetOptions::default(),
             active_tools: None,
             inactive_tools: None,
+            tool_choice: ToolChoice::default(),
+            steps: Vec::new(),
+            stop_after_tools: Vec::new(),
+            output_schema: None,
             tools: Vec::new(),
         }
     }
@@ -165,6 +206,7 @@ impl AgentOptions {
             session_tokens_max: self.budget.session_tokens_max,
             turn_wall_ms_max: self.budget.turn_wall_max.map(Duration::as_ms),
             compact_at_tokens: self.compact_at_tokens,
+            stop_after_tools: self.stop_after_tools.clone(),
         }
     }
 }

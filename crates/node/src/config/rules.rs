@@ -2,6 +2,7 @@
 //! addresses, secrets, and combinations that would be weak.
 
 mod agent;
+mod control;
 mod node;
 mod provider;
 mod provider_tool;

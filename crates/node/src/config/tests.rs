@@ -361,3 +361,28 @@ fn tools_of_a_provider_go_with_its_wire_its_names_and_who_runs_them() {
         assert!(told.contains(words), "{tool}\n{told}");
     }
 }
+
+#[test]
+fn what_steers_the_loop_is_checked_with_its_place() {
+    let text = r#"
+[providers.p]
+kind = "scripted"
+
+[agents.a]
+model = "p/m"
+tool_choice = { tool = "sumbit" }
+stop_after_tools = ["submit", "get_wether"]
+output_schema = { type = "objekt" }
+steps = [
+    { first = 1, tool_choice = { tool = "sumbit" } },
+    { first = 3, last = 2, active_tools = ["submit"], inactive_tools = ["nothing"] },
+]
+
+[[agents.a.tools]]
+name = "submit"
+description = "Ends it"
+input_schema = { type = "object" }
+client = true
+"#;
+    assert_snapshot!(error(text));
+}

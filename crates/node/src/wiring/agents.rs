@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use steadfast_core::command::ToolChoice;
 use steadfast_core::id::AgentName;
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
-use steadfast_runtime::agent::{Agent, Agents};
+use steadfast_runtime::agent::{Agent, Agents, AnswerSchema, LoopControl, StepRule};
 use steadfast_tools::catalog::Catalog;
 use steadfast_tools::definition::ToolDefinition;
+use steadfast_tools::filter::ToolFilter;
 
 use super::{providers, tools};
 use crate::config::Config;
@@ -73,13 +75,33 @@ fn agent(
             tools: Arc::default(),
             output_tokens_max: options.output_tokens_max,
             options: Value::Object(options.model_options.clone()),
+            tool_choice: ToolChoice::Auto,
+            output_schema: None,
         },
         policy: options.policy(),
         catalog: Arc::new(catalog),
         filter,
+        control: control(name, options)?,
         drive: options.drive(),
     };
     Ok(agent.offering())
+}
+
+fn control(name: &AgentName, options: &AgentOptions) -> Result<LoopControl, StartError> {
+    let at = |key: &str| format!("agents.{name}.{key}");
+    let schema = options.output_schema.clone().map(Value::Object);
+    let answer = schema.map(AnswerSchema::new).transpose();
+    let rules = options.steps.iter().map(|rule| StepRule {
+        first: rule.first,
+        last: rule.last,
+        filter: ToolFilter::new(rule.active_tools.as_deref(), rule.inactive_tools.as_deref()),
+        tool_choice: rule.tool_choice.clone(),
+    });
+    Ok(LoopControl {
+        tool_choice: options.tool_choice.clone(),
+        answer: answer.map_err(|error| StartError::setup(&at("output_schema"), &error))?,
+        steps: rules.collect(),
+    })
 }
 
 fn catalog(

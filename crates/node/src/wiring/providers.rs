@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use steadfast_core::command::ToolChoice;
 use steadfast_core::content::ContentPart;
 use steadfast_core::id::SessionKey;
 use steadfast_harness::provider::ModelProvider;
@@ -65,6 +66,8 @@ pub(crate) fn one_word(session: SessionKey, model: &str) -> ModelRequest {
         output_tokens_max: None,
         options: Value::Null,
         purpose: Purpose::Turn,
+        tool_choice: ToolChoice::Auto,
+        output_schema: None,
         attempt: 1,
     }
 }

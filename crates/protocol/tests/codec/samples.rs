@@ -8,8 +8,8 @@ mod turns;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use steadfast_core::command::MessageOptions;
+use serde_json::{Value, json};
+use steadfast_core::command::{MessageOptions, ToolChoice};
 use steadfast_core::content::Finish;
 use steadfast_core::effect::Effect;
 use steadfast_core::event::{Event, Notice, TurnOutcome};
@@ -17,6 +17,7 @@ use steadfast_core::id::{
     AgentName, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
     TurnId,
 };
+use steadfast_core::input::Policy;
 use steadfast_core::trace::Traceparent;
 use steadfast_protocol::record::{Cause, Entry, Record, RecordHash};
 
@@ -151,7 +152,35 @@ fn added() -> Vec<(&'static str, Event)> {
             ..MessageOptions::default()
         },
     };
+    let steered = |tool_choice, output_schema| Event::TurnQueued {
+        message: command("msg_1"),
+        content: Vec::new(),
+        options: MessageOptions {
+            tool_choice: Some(tool_choice),
+            output_schema,
+            ..MessageOptions::default()
+        },
+    };
+    let stops_after_tools = Event::Activated {
+        node: node("n1-01jabc"),
+        epoch: Epoch(3),
+        policy: Policy {
+            stop_after_tools: vec!["submit".to_owned()],
+            ..Policy::default()
+        },
+    };
+    let schema = json!({"type": "object"});
     vec![
+        (
+            "turn_with_schema",
+            steered(ToolChoice::Required, Some(schema)),
+        ),
+        (
+            "turn_with_tool",
+            steered(ToolChoice::Tool("read".to_owned()), None),
+        ),
+        ("turn_without_tools", steered(ToolChoice::None, None)),
+        ("stops_after_tools", stops_after_tools),
         ("finish_paused", finish_paused),
         ("notice_under_claim", notice_under_claim),
         ("turn_traced", turn_traced),

@@ -109,6 +109,7 @@ fn reply_to(session: &Session, calls: usize, weights: &[u16], triage: &CallTriag
             usage: Usage::default(),
         },
         triage: vec![triage.clone(); calls],
+        unfit: None,
     }
 }
 

@@ -13,7 +13,7 @@ use super::blobs::SessionBlobs;
 use super::deltas::{self, DELTAS_MAX};
 use super::spans;
 use super::task::{Ended, Task};
-use crate::agent::Agent;
+use crate::agent::{self, Agent};
 use crate::feed::Shown;
 use crate::triage;
 
@@ -48,6 +48,7 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
     spans::replied(&Span::current(), &reply);
     // The triage reads the arguments, so it comes before they are moved into blobs.
     let mut triaged = triage::reply(&task.host.pools, agent, turn, &reply);
+    let unfit = agent::unfit(&agent.control, turn, &reply);
     let spilled = task.spill().reply(&mut reply, &mut triaged.triage).await;
     spilled.map_err(|error| retryable("reply_not_kept", error.to_string()))?;
     Ok(Ended {
@@ -55,6 +56,7 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
             effect: task.effect,
             reply,
             triage: triaged.triage,
+            unfit,
         }),
         slots: triaged.slots,
     })

@@ -252,7 +252,7 @@ mod tests {
                 spilled(&mut reply, &mut triage);
                 let mut session = asking();
                 let effect = outstanding(&session)[0];
-                let input = Input::ModelReplied { effect, reply, triage };
+                let input = Input::ModelReplied { effect, reply, triage, unfit: None };
                 let bytes = commit(&mut session, &input);
                 prop_assert!(bytes <= RECORD_BYTES_MAX, "{bytes} for {gate:?}");
                 let calls = session.turn.as_ref().map_or(0, |turn| turn.calls_total);

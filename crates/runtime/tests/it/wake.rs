@@ -169,6 +169,7 @@ impl Talk {
             effect,
             reply,
             triage,
+            unfit: None,
         };
         self.input(&input, Cause::Effect { effect });
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession};
+use steadfast_core::command::{Command, CommandBody, MessageOptions, NewSession, ToolChoice};
 use steadfast_core::content::{ContentPart, Stored};
 use steadfast_core::event::{Event, Settlement};
 use steadfast_core::id::{
@@ -23,7 +23,7 @@ use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
 use steadfast_harness::scripted::ScriptedProvider;
 use steadfast_protocol::record::{self, Record, RecordHash};
-use steadfast_runtime::agent::{Agent, Agents};
+use steadfast_runtime::agent::{Agent, Agents, LoopControl};
 use steadfast_runtime::sessions::{Admission, Followed, Sessions};
 use steadfast_runtime::{Options, Runtime, RuntimeHandle};
 use steadfast_store::clock::TokioClock;
@@ -322,10 +322,13 @@ pub(crate) fn agents(provider: Arc<dyn ModelProvider>, catalog: Catalog, policy:
             tools: Arc::default(),
             output_tokens_max: None,
             options: Value::Null,
+            tool_choice: ToolChoice::Auto,
+            output_schema: None,
         },
         policy,
         catalog: Arc::new(catalog),
         filter: ToolFilter::default(),
+        control: LoopControl::default(),
         drive: steadfast_runtime::agent::Drive::Request,
     };
     Arc::new(BTreeMap::from([(name, Arc::new(agent.offering()))]))

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use steadfast_core::command::ToolChoice;
 use steadfast_core::id::{AgentName, NodeId};
 use steadfast_core::input::{Durability, Policy};
 use steadfast_harness::native::ModelSettings;
-use steadfast_runtime::agent::{Agent, Agents};
+use steadfast_runtime::agent::{Agent, Agents, LoopControl};
 use steadfast_runtime::{Runtime, RuntimeHandle};
 use steadfast_store::Stores;
 use steadfast_store::fault::{FaultLayer, FaultPlan, Odds};
@@ -115,6 +116,8 @@ impl Node {
             tools: Arc::default(),
             output_tokens_max: None,
             options: Value::Null,
+            tool_choice: ToolChoice::Auto,
+            output_schema: None,
         };
         let agent = Agent {
             name: name.clone(),
@@ -133,6 +136,7 @@ impl Node {
             },
             catalog: Arc::new(tool::catalog(&self.world).ok()?),
             filter: ToolFilter::default(),
+            control: LoopControl::default(),
             drive: steadfast_runtime::agent::Drive::Request,
         };
         let agent = Arc::new(agent.offering());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{is_plain_name, provider_of, tool};
+use super::{control, is_plain_name, provider_of, tool};
 use crate::config::Config;
 use crate::config::agent::AgentOptions;
 use crate::config::key_path::KeyPath;
@@ -45,37 +45,5 @@ pub(super) fn check(
         }
         tool::check(&at, options, wire, problems);
     }
-    filters(&path, agent, rust_tools, problems);
-}
-
-fn filters(
-    path: &KeyPath,
-    agent: &AgentOptions,
-    rust_tools: Option<&BTreeSet<String>>,
-    problems: &mut Vec<Problem>,
-) {
-    if agent.active_tools.is_some() && agent.inactive_tools.is_some() {
-        let at = path.join("inactive_tools");
-        let title = format!("`{at}`: not together with `active_tools`");
-        problems.push(Problem::key(at, title).help("keep one of the two lists"));
-    }
-    let lists = [
-        ("active_tools", &agent.active_tools),
-        ("inactive_tools", &agent.inactive_tools),
-    ];
-    for (key, list) in lists {
-        for (position, name) in list.iter().flatten().enumerate() {
-            let configured = || agent.tools.iter().map(|tool| tool.name.as_str());
-            let known = || configured().chain(rust_tools.into_iter().flatten().map(String::as_str));
-            if known().any(|tool| tool == name) {
-                continue;
-            }
-            let at = path.join(key).join(position);
-            let problem = Problem::value(at.clone(), format!("`{at}`: no tool `{name}`"));
-            problems.push(match nearest(name, known()) {
-                Some(near) => problem.label(format!("did you mean `{near}`?")),
-                None => problem.label("unknown tool"),
-            });
-        }
-    }
+    control::check(&path, agent, rust_tools, problems);
 }

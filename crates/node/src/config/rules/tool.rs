@@ -95,19 +95,23 @@ fn schemas(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
     ];
     for (key, schema) in schemas {
         let Some(schema) = schema else { continue };
-        let at = path.join(key);
         let value = serde_json::Value::Object(schema.clone());
-        if let Err(error) = jsonschema::draft202012::meta::validate(&value) {
-            let title = format!("`{at}`: not a JSON Schema: {error}");
-            problems.push(Problem::value(at.clone(), title));
-        } else if let Err(error) = jsonschema::draft202012::new(&value) {
-            let title = format!("`{at}`: {error}");
-            problems.push(Problem::value(at.clone(), title));
-        }
+        self::schema(&path.join(key), &value, problems);
     }
     if tool.input_schema.get("type") != Some(&"object".into()) {
         let at = path.join("input_schema");
         let title = format!("`{at}`: a tool's input is an object");
         problems.push(Problem::value(at, title).help("add type = \"object\""));
+    }
+}
+
+/// A schema that stands at this place of the configuration.
+pub(super) fn schema(at: &KeyPath, schema: &serde_json::Value, problems: &mut Vec<Problem>) {
+    if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
+        let title = format!("`{at}`: not a JSON Schema: {error}");
+        problems.push(Problem::value(at.clone(), title));
+    } else if let Err(error) = jsonschema::draft202012::new(schema) {
+        let title = format!("`{at}`: {error}");
+        problems.push(Problem::value(at.clone(), title));
     }
 }

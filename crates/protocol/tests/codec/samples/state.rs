@@ -188,6 +188,7 @@ fn open_turn() -> Turn {
         crashes_in_turn: 2,
         hold_until: Some(NOW),
         compaction_tried: true,
+        answers_refused: 1,
         joined: Vector::from_iter([command("msg_3")]),
     }
 }

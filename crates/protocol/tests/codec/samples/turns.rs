@@ -24,6 +24,7 @@ pub(crate) fn policy() -> Policy {
         session_tokens_max: Some(9_000_000),
         turn_wall_ms_max: Some(3_600_000),
         compact_at_tokens: Some(150_000),
+        stop_after_tools: Vec::new(),
     }
 }
 
@@ -77,6 +78,8 @@ pub(crate) fn options() -> Vec<MessageOptions> {
         metadata: json!({"locale": "nb"}),
         active_tools: Some(vec!["get_weather".into()]),
         inactive_tools: Some(vec!["bash".into()]),
+        tool_choice: None,
+        output_schema: None,
         traceparent: None,
     });
     options
@@ -245,6 +248,11 @@ pub(super) fn model() -> Vec<Event> {
             calls: calls.collect(),
             finish: Finish::ToolCalls,
             usage: usage(),
+        },
+        Event::AnswerRefused {
+            turn,
+            step: 4,
+            detail: "at /n: it is no integer".into(),
         },
         Event::CompactionStarted {
             number: 1,

@@ -93,6 +93,7 @@ fn model(world: &World, scope: &Scope, index: usize, effect: Effect, step: u32, 
                         effect,
                         reply,
                         triage,
+                        unfit: None,
                     },
                 );
             },
