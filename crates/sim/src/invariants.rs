@@ -7,6 +7,7 @@ mod denied_never_ran;
 mod doubt_has_a_cause;
 mod effect_after_event;
 mod epochs_rise;
+mod history;
 mod limits;
 mod living_owner_stays;
 mod mail_not_overtaken;
@@ -18,6 +19,7 @@ mod outcome_is_the_tools;
 mod records_gapless;
 mod turns_serial;
 
+pub use history::History;
 pub use outcome_is_the_tools::OPERATOR_SAYS;
 
 use std::collections::BTreeMap;

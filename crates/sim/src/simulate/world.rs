@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use steadfast_core::apply;
 use steadfast_core::event::Event;
 use steadfast_core::id::{
     CallId, CommandId, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
 };
 use steadfast_core::session::{Ownership, Session};
-use steadfast_protocol::record::{self, RecordHash};
+use steadfast_protocol::record;
 use steadfast_runtime::sessions::Sessions;
 use steadfast_store::clock::{Clock, TokioClock};
 use tokio::sync::Notify;
@@ -21,7 +20,7 @@ use tokio::time::Instant;
 
 use super::Report;
 use super::setup::Setup;
-use crate::invariants::{Seen, Watch};
+use crate::invariants::{History, Seen};
 
 /// Shared by all parts of a run.
 #[derive(Clone)]
@@ -53,11 +52,9 @@ struct State {
 
 /// One session as the outside sees it.
 struct Watched {
-    log: Session,
-    last_record: RecordHash,
+    history: History,
     /// Facts of Records that some owner has sent.
     begun: Vec<Event>,
-    watch: Watch,
     /// How often each call acted.
     acted: BTreeMap<CallId, u32>,
     /// A check said «not done»: attempts of lower epochs are refused from then on.
@@ -73,10 +70,8 @@ struct Watched {
 impl Watched {
     fn new(key: &SessionKey) -> Self {
         Self {
-            log: Session::new(key.clone()),
-            last_record: RecordHash::default(),
+            history: History::new(key),
             begun: Vec::new(),
-            watch: Watch::new(),
             acted: BTreeMap::new(),
             refused_below: BTreeMap::new(),
             receipted: BTreeSet::new(),
@@ -238,9 +233,8 @@ impl World {
     }
 
     /// Whether an owner is replaced that is alive and can be reached.
-    fn replaces_the_living(state: &State, before: &Session, event: &Event) -> bool {
-        let (Ownership::Owned { node: owner }, Event::Activated { node, .. }) =
-            (&before.ownership, event)
+    fn replaces_the_living(state: &State, before: &Ownership, event: &Event) -> bool {
+        let (Ownership::Owned { node: owner }, Event::Activated { node, .. }) = (before, event)
         else {
             return false;
         };
@@ -277,7 +271,7 @@ impl World {
         let broken = {
             let mut state = self.lock();
             let watched = watched(&mut state, key);
-            watched.watch.observe(seen)
+            watched.history.saw(seen)
         };
         self.all_broken(key, broken);
     }
@@ -315,56 +309,43 @@ impl World {
         };
         let mut broken = Vec::new();
         let mut state = self.lock();
-        let before = self::watched(&mut state, key).log.clone();
-        let events = record.entries.iter().flat_map(|entry| &entry.events);
-        let events: Vec<&Event> = events.collect();
-        let replaced = events
+        let before = self::watched(&mut state, key).history.log();
+        let before = before.ownership.clone();
+        let first = record
+            .entries
             .first()
-            .is_some_and(|event| Self::replaces_the_living(&state, &before, event));
-        let watched = watched(&mut state, key);
-        if watched.last_record == RecordHash::of(bytes) {
+            .and_then(|entry| entry.events.first());
+        let replaced = first.is_some_and(|event| Self::replaces_the_living(&state, &before, event));
+        let Watched {
+            history,
+            receipted,
+            settled,
+            deletions,
+            ..
+        } = self::watched(&mut state, key);
+        if history.ends_with(bytes) {
             // The same append again, answered by the Record that stands there already.
             return;
         }
         if replaced {
-            broken.extend(watched.watch.observe(&Seen::LivingOwnerReplaced));
+            broken.extend(history.saw(&Seen::LivingOwnerReplaced));
         }
-        let prev = watched.last_record;
-        let seen = Seen::Record {
-            before: &before,
-            record: &record,
-            bytes: bytes.len(),
-            prev,
-        };
-        broken.extend(watched.watch.observe(&seen));
         let mut lines = Vec::new();
-        for entry in &record.entries {
-            for event in &entry.events {
-                let before = watched.log.clone();
-                broken.extend(watched.watch.observe(&Seen::Event {
-                    before: &before,
-                    event,
-                }));
-                apply(&mut watched.log, entry.at, event);
-                match event {
-                    Event::CommandSettled { command, .. } => {
-                        watched.receipted.remove(command);
-                        watched.settled.insert(command.clone());
-                    }
-                    Event::SessionDeleted => {
-                        watched.receipted.clear();
-                        watched.deletions.push(watched.log.seq);
-                    }
-                    _ => {}
+        broken.extend(history.record(&record, bytes, |log, at, event| {
+            match event {
+                Event::CommandSettled { command, .. } => {
+                    receipted.remove(command);
+                    settled.insert(command.clone());
                 }
-                let json = serde_json::to_string(event).unwrap_or_default();
-                lines.push(format!(
-                    "{} {} {} {json}",
-                    key.session, watched.log.seq, entry.at
-                ));
+                Event::SessionDeleted => {
+                    receipted.clear();
+                    deletions.push(log.seq);
+                }
+                _ => {}
             }
-        }
-        watched.last_record = RecordHash::of(bytes);
+            let json = serde_json::to_string(event).unwrap_or_default();
+            lines.push(format!("{} {} {at} {json}", key.session, log.seq));
+        }));
         state.records += 1;
         state.trace.append(&mut lines);
         drop(state);
@@ -386,7 +367,7 @@ impl World {
     ) -> T {
         let mut state = self.lock();
         let watched = watched(&mut state, key);
-        look(&watched.log, &watched.begun)
+        look(watched.history.log(), &watched.begun)
     }
 
     /// Whether the session was removed after event `after` and before event `before`.
@@ -428,14 +409,10 @@ impl World {
     // ---- the end
 
     pub(super) fn settled(&self) {
-        let sessions: Vec<(SessionKey, Session)> = self
-            .lock()
-            .watched
-            .iter()
-            .map(|(key, watched)| (key.clone(), watched.log.clone()))
-            .collect();
-        for (key, log) in sessions {
-            self.saw(&key, &Seen::Settled { log: &log });
+        let keys: Vec<SessionKey> = self.lock().watched.keys().cloned().collect();
+        for key in keys {
+            let broken = watched(&mut self.lock(), &key).history.settled();
+            self.all_broken(&key, broken);
         }
     }
 
@@ -443,7 +420,7 @@ impl World {
     pub(super) fn open(&self) -> String {
         let state = self.lock();
         let open = state.watched.iter().map(|(key, watched)| {
-            let turn = watched.log.turn.as_ref().map(|turn| turn.id);
+            let turn = watched.history.log().turn.as_ref().map(|turn| turn.id);
             format!(
                 "{} turn {turn:?} receipts {:?}",
                 key.session, watched.receipted
@@ -456,7 +433,7 @@ impl World {
     pub(super) fn is_settled(&self) -> bool {
         let state = self.lock();
         state.watched.values().all(|watched| {
-            let log = &watched.log;
+            let log = watched.history.log();
             watched.receipted.is_empty()
                 && log.turn.is_none()
                 && log.queue.is_empty()
