@@ -99,6 +99,13 @@ impl Door {
         }
     }
 
+    /// Whether a node owns the session here, and that is committed.
+    pub(crate) fn owns(&self, node: &NodeId) -> bool {
+        let committed = self.committed.borrow();
+        let ownership = committed.as_ref().map(|session| &session.ownership);
+        matches!(ownership, Some(Ownership::Owned { node: owner }) if owner == node)
+    }
+
     /// Waits until the owner is gone.
     pub(crate) async fn gone(&self) {
         self.gone.cancelled().await;

@@ -24,6 +24,7 @@ use steadfast_store::live::LiveSignal;
 
 use super::read::read_error;
 use super::{Followed, Follower, LoadError, Sessions};
+use crate::doors::Door;
 use crate::feed::{Kept, Shown};
 
 impl Sessions {
@@ -42,6 +43,7 @@ impl Sessions {
             given: None,
             came_early: false,
             turn_open: None,
+            looks_again: false,
             owner: None,
         };
         stream::unfold(Some(follow), |follow| async {
@@ -71,6 +73,8 @@ struct Follow {
     came_early: bool,
     /// Whether a turn is open, as far as is known.
     turn_open: Option<bool>,
+    /// Something was told of which a copy of the log that lags may not have shown all.
+    looks_again: bool,
     /// Who owns the session, as far as is known.
     owner: Option<NodeId>,
 }
@@ -141,9 +145,10 @@ impl Follow {
         }
     }
 
-    /// While a turn is open, silence is no proof: signals may be lost.
+    /// While a turn is open, silence is no proof: signals may be lost. Nor is one look after a signal
+    /// enough.
     async fn news(&mut self, sources: &mut Sources) -> News {
-        if self.turn_open != Some(true) {
+        if self.turn_open != Some(true) && !self.looks_again {
             return sources.next().await;
         }
         let every = self.sessions.shared.host.options.follower_look_every;
@@ -289,9 +294,13 @@ impl Follow {
     async fn hear(&mut self, news: News) -> Result<(), LoadError> {
         match news {
             News::Signal | News::Silence => {
+                let told = matches!(news, News::Signal);
+                let cursor = self.cursor;
                 let before = self.step.map(|step| (step.turn, step.number));
                 // A full batch may leave more behind it.
                 while self.read().await? {}
+                let alone = self.sessions.shared.host.members.are_alone();
+                self.looks_again = !alone && (told || self.cursor > cursor);
                 if self.step.is_none() {
                     self.learn().await;
                 }
@@ -308,16 +317,14 @@ impl Follow {
 
     /// A step has begun. An owner elsewhere is asked only if something of it came too early.
     async fn resume_after_start(&mut self) {
-        let here = self.sessions.shared.doors.find(&self.key).is_some();
-        if here || std::mem::take(&mut self.came_early) {
+        if self.owner_here().is_some() || std::mem::take(&mut self.came_early) {
             self.resume_frames().await;
         }
     }
 
     /// Gives the open step's frames that were not given yet.
     async fn resume_frames(&mut self) {
-        let shared = &self.sessions.shared;
-        let frames = match shared.doors.find(&self.key) {
+        let frames = match self.owner_here() {
             Some(door) => door.feed.frames(),
             None if self.step.is_none() => return,
             None => self.frames_elsewhere().await,
@@ -327,10 +334,24 @@ impl Follow {
         }
     }
 
+    /// The door of an owner in this process. A session that is in memory only because somebody asked
+    /// about it here shows nothing.
+    fn owner_here(&self) -> Option<Arc<Door>> {
+        let shared = &self.sessions.shared;
+        let door = shared.doors.find(&self.key)?;
+        door.owns(&shared.host.node).then_some(door)
+    }
+
     /// The frames that an owner elsewhere still has. Without an answer the step is shown from here
     /// on; its reply comes with the log.
     async fn frames_elsewhere(&mut self) -> Vec<Arc<LiveFrame>> {
         let host = &self.sessions.shared.host;
+        if self.owner.is_none() && !host.members.are_alone() {
+            // It took the session over before the cursor.
+            let tail = host.stores.log.tail(&self.key).await;
+            let last = tail.ok().and_then(|tail| tail.last);
+            self.owner = last.map(|last| last.node);
+        }
         let Some(owner) = self.owner.as_ref().filter(|owner| **owner != host.node) else {
             return Vec::new();
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use serde_json::json;
@@ -12,13 +13,13 @@ use steadfast_core::receipt::End;
 use steadfast_protocol::mail::{self, Mail};
 use steadfast_runtime::Options;
 use steadfast_runtime::agent::{Agents, Drive};
-use steadfast_runtime::sessions::Admission;
+use steadfast_runtime::sessions::{Admission, Followed};
 use steadfast_store::fault::{FaultLayer, FaultPlan, Odds};
 use steadfast_store::mailbox::Lane;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::follow::{slow_text, told};
-use crate::world::{Node, World, calls, command, key, message, script};
+use crate::world::{Damage, Node, World, calls, command, key, message, script};
 
 /// A node whose connection can be cut.
 async fn wired(world: &World) -> (Node, Arc<FaultPlan>, FaultLayer) {
@@ -109,6 +110,48 @@ async fn a_late_follower_at_another_node_sees_the_open_step_from_its_start() {
     sleep(Duration::from_millis(4_500)).await;
     let late = told(&other, "s", Seq(6)).await;
     insta::assert_snapshot!(late, @r#"caught-up(6) [a] [b] [c] [d] [e] [f] [g] [h] [i] [j] ToolInput { index: 0, tool: "look", text: "{}" } model_replied call_started call_settled step_started model_replied turn_ended"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_follower_sees_the_open_step_also_where_the_session_was_asked_about() {
+    let world = World::shared();
+    let (one, other) = (world.start().await, world.start().await);
+    one.send(&key("s"), "m1", &slow_text()).await;
+    sleep(Duration::from_millis(4_500)).await;
+    other.send(&key("s"), "m2", "hello").await;
+    let late = told(&other, "s", Seq(8)).await;
+    insta::assert_snapshot!(late, @r#"caught-up(8) [a] [b] [c] [d] [e] [f] [g] [h] [i] [j] ToolInput { index: 0, tool: "look", text: "{}" } model_replied call_started call_settled step_started model_replied turn_ended turn_started step_started"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_that_was_told_looks_again_where_a_copy_of_the_log_lags() {
+    let world = World::shared();
+    let (one, other) = (world.start().await, world.start().await);
+    let key = key("s");
+    one.send(&key, "m1", "hello").await;
+    one.end_of(&key, "m1").await;
+    let seq = world.records(&key).await.last().unwrap().last_seq();
+    let mut follower = other.sessions.follow(&key, seq, true);
+    let caught_up = follower.next().await;
+    assert!(
+        matches!(caught_up, Some(Ok(Followed::CaughtUp { .. }))),
+        "{caught_up:?}"
+    );
+    // The Record by which the owner lets go stands in the log, and is not shown yet.
+    world.log.damage(&key, seq.next(), Damage::Gone);
+    let catch_up = async {
+        let before = world.stores.log.tail(&key).await.unwrap().tail;
+        while world.stores.log.tail(&key).await.unwrap().tail == before {
+            sleep(Duration::from_secs(1)).await;
+        }
+        world.log.heal();
+    };
+    let read = timeout(Duration::from_secs(100), follower.next());
+    let ((), read) = tokio::join!(catch_up, read);
+    let Ok(Some(Ok(Followed::Record { from, .. }))) = read else {
+        panic!("not given: {read:?}");
+    };
+    assert_eq!(from, seq.next());
 }
 
 #[tokio::test(start_paused = true)]
