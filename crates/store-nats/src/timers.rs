@@ -26,6 +26,14 @@ use crate::task::lock;
 pub(crate) const CONSUMER: &str = "drivers";
 /// The last time that a schedule can have: the end of the year 9999.
 const TIME_MAX_MS: u64 = 253_402_300_799_000;
+/// A timer that comes early by no more waits for its time: clocks are never quite alike.
+const EARLY_MAX: Duration = Duration::from_secs(10);
+/// One that is earlier shows that a clock is wrong, the broker's or this node's. It is passed on so
+/// often, to a node whose clock agrees with the broker's, then the broker is believed: else one node
+/// whose clock is an hour late would hold up for an hour whatever comes its way.
+const PASSED_ON_MAX: u64 = 3;
+/// Wait before it comes to the next.
+const PASS_ON: Duration = Duration::from_millis(500);
 /// Timers that fired here and are remembered until they are acknowledged. One that is forgotten
 /// fires once more.
 const FIRED_MAX: usize = 20_000;
@@ -122,10 +130,10 @@ impl Timers for NatsTimers {
                 self.answer(&pulled, AckKind::Term).await;
                 continue;
             };
-            // The broker's clock may be ahead of this node's.
             let early_ms = at.0.saturating_sub(SystemClock.now().0);
-            if early_ms > 0 && at.0 <= TIME_MAX_MS {
-                let rest = Duration::from_millis(early_ms);
+            if let Some(rest) = wait_for_its_time(early_ms, pulled.deliveries)
+                && at.0 <= TIME_MAX_MS
+            {
                 self.answer(&pulled, AckKind::Nak(Some(rest))).await;
                 continue;
             }
@@ -150,6 +158,19 @@ impl Timers for NatsTimers {
             }
         }
         Ok(())
+    }
+}
+
+/// How long a timer is given back that comes so early at its `deliveries`-th delivery; `None`: it
+/// counts as due.
+fn wait_for_its_time(early_ms: u64, deliveries: u64) -> Option<Duration> {
+    let early = Duration::from_millis(early_ms);
+    if early.is_zero() {
+        None
+    } else if early <= EARLY_MAX {
+        Some(early)
+    } else {
+        (deliveries <= PASSED_ON_MAX).then_some(PASS_ON)
     }
 }
 
@@ -178,6 +199,16 @@ mod tests {
         assert_eq!(text(headers::SCHEDULE), "@at 2026-05-28T20:26:40.123Z");
         assert_eq!(text(headers::SCHEDULE_TARGET), "sf.due.0.t.s");
         assert_eq!(text(headers::AT), "1780000000123");
+    }
+
+    #[test]
+    fn a_clock_that_is_an_hour_late_holds_a_timer_up_for_moments_only() {
+        let hour_ms = 3_600_000;
+        assert_eq!(wait_for_its_time(0, 1), None);
+        assert_eq!(wait_for_its_time(7, 9), Some(Duration::from_millis(7)));
+        assert_eq!(wait_for_its_time(hour_ms, 1), Some(PASS_ON));
+        assert_eq!(wait_for_its_time(hour_ms, PASSED_ON_MAX), Some(PASS_ON));
+        assert_eq!(wait_for_its_time(hour_ms, PASSED_ON_MAX + 1), None);
     }
 
     #[test]
