@@ -5,7 +5,6 @@
 //! chosen append. The run that goes on afterwards is always the real binary.
 
 mod cell;
-mod joined;
 mod judge;
 mod model;
 mod scenario;
@@ -14,6 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use cell::Cell;
+use steadfast_tests::joined;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

@@ -4,15 +4,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eventsource_stream::Eventsource;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::client::{Client, http};
 
 /// How long a test waits for an event.
 const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A stream that is silent for longer is dead: it has a comment every ten seconds.
+const SILENCE: Duration = Duration::from_secs(25);
 
 /// One frame, as it came.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,10 +56,16 @@ pub struct EventClient {
 impl EventClient {
     /// Reads a session's events from the start.
     pub fn follow(client: &Client, session: &str) -> Self {
+        Self::follow_at(std::slice::from_ref(client), session)
+    }
+
+    /// The same at several nodes, after each cut at the next.
+    pub fn follow_at(clients: &[Client], session: &str) -> Self {
         let joined = Arc::new(Mutex::new(Joined::default()));
         let changed = watch::Sender::new(());
-        let url = client.url(&format!("/v1/sessions/{session}/events"));
-        let reading = tokio::spawn(read_on(url, Arc::clone(&joined), changed.clone()));
+        let path = format!("/v1/sessions/{session}/events");
+        let urls = clients.iter().map(|client| client.url(&path)).collect();
+        let reading = tokio::spawn(read_on(urls, Arc::clone(&joined), changed.clone()));
         Self {
             joined,
             changed,
@@ -94,19 +104,25 @@ impl Drop for EventClient {
     }
 }
 
-async fn read_on(url: String, joined: Arc<Mutex<Joined>>, changed: watch::Sender<()>) {
+async fn read_on(urls: Vec<String>, joined: Arc<Mutex<Joined>>, changed: watch::Sender<()>) {
     let http = http();
-    loop {
+    for url in urls.iter().cycle() {
         let cursor = joined.lock().unwrap().cursor.clone();
-        let mut request = http.get(&url).header("accept", "text/event-stream");
+        let mut request = http.get(url).header("accept", "text/event-stream");
         if let Some(cursor) = cursor {
             request = request.header("last-event-id", cursor);
         }
-        if let Ok(answer) = request.send().await
+        if let Ok(Ok(answer)) = timeout(SILENCE, request.send()).await
             && answer.status().is_success()
         {
             joined.lock().unwrap().connections += 1;
-            let mut events = answer.bytes_stream().eventsource();
+            let bytes = Box::pin(answer.bytes_stream());
+            // A node that is frozen, or far away, closes nothing.
+            let heard = stream::unfold(bytes, |mut bytes| async {
+                let piece = timeout(SILENCE, bytes.next()).await.ok()??;
+                Some((piece, bytes))
+            });
+            let mut events = Box::pin(heard.eventsource());
             while let Some(Ok(event)) = events.next().await {
                 take(&joined, event);
                 changed.send_replace(());

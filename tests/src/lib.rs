@@ -18,11 +18,14 @@
 
 pub mod client;
 pub mod crash_log;
+pub mod cut_proxy;
 pub mod events;
 pub mod http_server;
+pub mod joined;
 pub mod ledger;
 pub mod left_out;
 pub mod product;
 pub mod provider_events;
 pub mod provider_rules;
 pub mod provider_server;
+pub mod wrong_clock;

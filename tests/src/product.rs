@@ -18,7 +18,10 @@ use tokio::time::{Instant, sleep};
 use crate::client::Client;
 use crate::crash_log::{CRASH_POINT, CrashPoint};
 
-/// How long a start or an orderly end may take.
+/// How long a start may take: it makes what is missing at its store, on a machine with much to do.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long an orderly end may take.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 /// Ports below those that the kernel gives to outgoing connections: a port is free for us to
@@ -32,6 +35,7 @@ pub struct Product {
     port: Port,
     process: Option<Child>,
     starts: u32,
+    environment: Vec<(String, String)>,
 }
 
 impl Product {
@@ -56,19 +60,24 @@ impl Product {
         let folder = TempDir::with_prefix("steadfast-").unwrap();
         let data = folder.path().join("data");
         let store = format!("[store]\nkind = \"redb\"\npath = {data:?}\n");
-        Self::prepare_in(folder, &store, agents)
+        Self::prepare_in(folder, "n1", &store, agents)
     }
 
     /// The same with a store of the caller's: the table `store` in TOML.
     pub fn prepare_on(store: &str, agents: &str) -> Self {
-        let folder = TempDir::with_prefix("steadfast-").unwrap();
-        Self::prepare_in(folder, store, agents)
+        Self::prepare_named("n1", store, agents)
     }
 
-    fn prepare_in(folder: TempDir, store: &str, agents: &str) -> Self {
+    /// The same of one node among several.
+    pub fn prepare_named(name: &str, store: &str, agents: &str) -> Self {
+        let folder = TempDir::with_prefix("steadfast-").unwrap();
+        Self::prepare_in(folder, name, store, agents)
+    }
+
+    fn prepare_in(folder: TempDir, name: &str, store: &str, agents: &str) -> Self {
         let port = Port::lease();
         let config = format!(
-            "[node]\nname = \"n1\"\nlisten = \"127.0.0.1:{}\"\n\n{store}\n{agents}\n",
+            "[node]\nname = {name:?}\nlisten = \"127.0.0.1:{}\"\n\n{store}\n{agents}\n",
             port.number,
         );
         fs::write(folder.path().join("node.toml"), config).unwrap();
@@ -77,7 +86,13 @@ impl Product {
             port,
             process: None,
             starts: 0,
+            environment: Vec::new(),
         }
+    }
+
+    /// More variables of the environment of every process that starts from now on.
+    pub fn set_environment(&mut self, variables: Vec<(String, String)>) {
+        self.environment = variables;
     }
 
     /// Starts the process on the same data and port, and waits until it is ready.
@@ -98,6 +113,7 @@ impl Product {
             .arg(self.folder.path().join("node.toml"))
             .current_dir(self.folder.path())
             .env("STEADFAST_TEST_KEY", "a-secret-of-tests")
+            .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -110,7 +126,7 @@ impl Product {
 
     async fn wait_ready(&mut self) {
         let client = self.client();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + START_PATIENCE;
         loop {
             let process = self.process.as_mut().unwrap();
             if let Some(status) = process.try_wait().unwrap() {

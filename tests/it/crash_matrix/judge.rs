@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use steadfast_tests::ledger::Entry;
 
 use super::cell::{CHECKED, Cell, Point, Recovery};
-use super::joined;
 use super::scenario::{LAST_REPLY, Played};
+use steadfast_tests::joined;
 
 /// Judges a cell.
 pub(super) fn judge(cell: Cell, played: &Played) {

@@ -222,7 +222,7 @@ impl Scene {
     /// The approval that waits, as the list of approvals tells it.
     async fn approval_asked(&self) -> String {
         self.event("approval_requested").await;
-        let asked = super::joined::of_kind(&self.events.frames(), "approval_requested")
+        let asked = steadfast_tests::joined::of_kind(&self.events.frames(), "approval_requested")
             .first()
             .map(|event| event["approval"].as_str().unwrap().to_owned());
         asked.unwrap()

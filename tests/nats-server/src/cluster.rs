@@ -12,15 +12,25 @@ pub struct NatsCluster {
 impl NatsCluster {
     /// Starts three servers on free ports.
     pub fn start(sync_always: bool) -> Self {
+        Self::start_as(sync_always, false)
+    }
+
+    /// The same whose servers do not tell clients of each other: a client knows only the addresses
+    /// that it was given, such as those of a proxy.
+    pub fn start_hidden(sync_always: bool) -> Self {
+        Self::start_as(sync_always, true)
+    }
+
+    fn start_as(sync_always: bool, hidden: bool) -> Self {
         for _ in 0..5 {
-            if let Ok(cluster) = Self::try_start(sync_always) {
+            if let Ok(cluster) = Self::try_start(sync_always, hidden) {
                 return cluster;
             }
         }
         panic!("no cluster of brokers on free ports");
     }
 
-    fn try_start(sync_always: bool) -> Result<Self, String> {
+    fn try_start(sync_always: bool, hidden: bool) -> Result<Self, String> {
         let ports: [u16; 9] = ports::free();
         let routes: String = ports[6..]
             .iter()
@@ -33,8 +43,10 @@ impl NatsCluster {
                 ..Settings::default()
             };
             let cluster = format!(
-                "cluster {{\n name: tests\n listen: 127.0.0.1:{}\n routes: [\n{routes} ]\n}}",
-                ports[6 + position]
+                "cluster {{\n name: tests\n listen: 127.0.0.1:{}\n no_advertise: {}\n \
+                 routes: [\n{routes} ]\n}}",
+                ports[6 + position],
+                hidden,
             );
             NatsServer::start_on(settings, [ports[position], ports[3 + position]], cluster)
         };

@@ -21,5 +21,5 @@ mod ports;
 mod server;
 
 pub use cluster::NatsCluster;
-pub use fetch::{VERSION, program};
+pub use fetch::{Fetched, NATS_SERVER};
 pub use server::{NatsServer, Settings};

@@ -130,7 +130,9 @@ impl NatsServer {
     }
 
     fn launch(&mut self) -> Result<(), String> {
-        let program = fetch::program().unwrap_or_else(|error| panic!("{error}"));
+        let program = fetch::NATS_SERVER
+            .path()
+            .unwrap_or_else(|error| panic!("{error}"));
         let file = self.folder.path().join("server.conf");
         fs::write(&file, self.configuration()).unwrap();
         let process = Process::start(&program, &file)?;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::process::{Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tokio::process::Command;
 
 use super::{PATIENCE, Product, binary};
@@ -14,6 +15,16 @@ impl Product {
     pub fn pid(&self) -> u32 {
         let process = self.process.as_ref().expect("no process runs");
         process.id().expect("the process is gone")
+    }
+
+    /// The name that the process that runs drew at its start, which the log of a session has too.
+    pub fn node_id(&self) -> String {
+        let log = self.log();
+        let started = log.lines().find(|line| line.contains("node started"));
+        let line: Value = serde_json::from_str(started.expect("it has started")).unwrap();
+        let node = line["node"].as_str();
+        node.unwrap_or_else(|| panic!("no node in {line}"))
+            .to_owned()
     }
 
     /// Sends a signal to the process that runs.

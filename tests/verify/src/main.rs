@@ -1,6 +1,7 @@
 //! The test command. `cargo verify` builds everything, runs all tests and doc tests, and names what
 //! was left out; it writes only to the target folder and `.tools/`.
 
+mod chaos;
 mod left_out;
 mod lines;
 mod stages;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use chaos::Chaos;
 use left_out::LeftOut;
 use stages::Stages;
 
@@ -18,6 +20,9 @@ cargo verify              build, run all tests and doc tests, name what was left
 cargo verify test ARGS    build, run the tests that ARGS (of nextest, or of `cargo test`) select
 cargo verify matrix       build, run every cell of the crash matrix
 cargo verify matrix PART  the same of the cells whose name has this part, as printed on failure
+cargo verify chaos [--rounds N] [--scenario PART] [--seed SEED]
+                          build, let each kind of failure befall a cluster of real processes N times,
+                          or those whose name has this part, as printed
 cargo verify lines        count lines of code and of tests in each package
 cargo verify help         this text
 
@@ -40,6 +45,13 @@ fn main() -> ExitCode {
             let part = rest.first().map_or("full", String::as_str);
             verify(&root, &Selection::Matrix(part))
         }
+        "chaos" => match Chaos::parse(rest) {
+            Some(chaos) => verify(&root, &Selection::Chaos(chaos)),
+            None => {
+                eprintln!("{HELP}");
+                return ExitCode::from(2);
+            }
+        },
         "lines" if rest.is_empty() => lines::print(&root),
         "help" | "--help" | "-h" => {
             println!("{HELP}");
@@ -81,6 +93,8 @@ enum Selection<'a> {
     Tests(&'a [String]),
     /// The crash matrix: `full`, or a part of cells' names.
     Matrix(&'a str),
+    /// Failures of a cluster.
+    Chaos(Chaos<'a>),
 }
 
 fn verify(root: &Path, selection: &Selection<'_>) -> Result<bool, String> {
@@ -116,6 +130,7 @@ fn verify(root: &Path, selection: &Selection<'_>) -> Result<bool, String> {
         Selection::Matrix(part) => {
             tests.arg(MATRIX_TEST).env("STEADFAST_MATRIX", part);
         }
+        Selection::Chaos(chaos) => chaos.select(&mut tests),
     }
     let mut passed = stages.run("tests", &mut tests);
     if matches!(selection, Selection::All) {

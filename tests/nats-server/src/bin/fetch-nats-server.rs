@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match steadfast_nats_server::program() {
+    match steadfast_nats_server::NATS_SERVER.path() {
         Ok(program) => {
             println!("{}", program.display());
             ExitCode::SUCCESS

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use crate::events::Frame;
 use serde_json::Value;
-use steadfast_tests::events::Frame;
 
 /// The committed events of a joined stream, in order.
-pub(super) fn events(frames: &[Frame]) -> Vec<&Value> {
+pub fn events(frames: &[Frame]) -> Vec<&Value> {
     let committed = frames.iter().filter(|frame| frame.is_committed());
     committed.map(|frame| &frame.data).collect()
 }
 
 /// Committed events of one kind.
-pub(super) fn of_kind<'a>(frames: &'a [Frame], kind: &str) -> Vec<&'a Value> {
+pub fn of_kind<'a>(frames: &'a [Frame], kind: &str) -> Vec<&'a Value> {
     let mut found = events(frames);
     found.retain(|event| event["type"] == kind);
     found
 }
 
 /// Committed events have no gap and no repeat, over all connections.
-pub(super) fn check_committed(frames: &[Frame]) {
+pub fn check_committed(frames: &[Frame]) {
     let numbers: Vec<u64> = events(frames)
         .iter()
         .map(|event| event["seq"].as_u64().unwrap())
@@ -46,7 +46,7 @@ fn attempt(delta: &Value) -> Attempt {
 
 /// On each connection the pieces of an attempt begin at its start and follow one another, and no
 /// piece of an older attempt follows one of a newer.
-pub(super) fn check_deltas(frames: &[Frame]) {
+pub fn check_deltas(frames: &[Frame]) {
     let mut newest: BTreeMap<u32, (Attempt, u64)> = BTreeMap::new();
     for frame in frames.iter().filter(|frame| frame.event == "delta") {
         let delta = &frame.data;
@@ -67,7 +67,7 @@ pub(super) fn check_deltas(frames: &[Frame]) {
 }
 
 /// The text that a client shows of a step by its pieces, once it knows the epoch that wrote it.
-pub(super) fn shown_text(frames: &[Frame], step: u64, epoch: u64) -> String {
+pub fn shown_text(frames: &[Frame], step: u64, epoch: u64) -> String {
     let deltas = || frames.iter().filter(|frame| frame.event == "delta");
     let of_step = |frame: &&Frame| frame.data["step"] == step && frame.data["epoch"] == epoch;
     let Some(newest) = deltas().rfind(of_step) else {
