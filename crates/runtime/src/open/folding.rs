@@ -10,11 +10,20 @@ use steadfast_protocol::snapshot::Snapshot;
 use steadfast_store::Stores;
 use steadfast_store::error::ReadError;
 use steadfast_store::log::{ReadFrom, StoredRecord, Tail, TailInfo};
+use tokio::time::Duration;
 
 use super::{LOG_GAP, OpenError, Opened, check_last, quarantined};
+use crate::host::backoff;
 use crate::pack;
 use crate::pack::receipts::ReceiptRuns;
 use crate::rows::Rows;
+
+/// Looks at a log that seems to end before its tail: copies lag for moments.
+const LAG_TRIES: u32 = 5;
+/// Wait before the first such look; doubled each time.
+const LAG_WAIT_MIN: Duration = Duration::from_millis(20);
+/// Longest such wait.
+const LAG_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// The fold of a log, as far as it was read.
 pub(crate) struct Folding {
@@ -202,6 +211,7 @@ impl Folding {
         batch: usize,
         until: Seq,
     ) -> Result<(), OpenError> {
+        let mut lagged = 0;
         while self.tail < tail.tail && self.session.seq < until {
             let from = ReadFrom::After(self.tail);
             let key = self.session.key.clone();
@@ -211,8 +221,15 @@ impl Folding {
                 read => read?,
             };
             if records.is_empty() {
-                return Err(self.ended_early(tail));
+                if lagged >= LAG_TRIES {
+                    return Err(self.ended_early(tail));
+                }
+                lagged += 1;
+                // Nothing tells when a copy has caught up.
+                tokio::time::sleep(backoff(LAG_WAIT_MIN, LAG_WAIT_MAX, lagged)).await;
+                continue;
             }
+            lagged = 0;
             for stored in &records {
                 if self.session.seq >= until {
                     return Ok(());
