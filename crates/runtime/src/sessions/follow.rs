@@ -21,11 +21,15 @@ use steadfast_protocol::door::{Answer, Question};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::record::Record;
 use steadfast_store::live::LiveSignal;
+use tokio::time::Instant;
 
 use super::read::read_error;
 use super::{Followed, Follower, LoadError, Sessions};
 use crate::doors::Door;
 use crate::feed::{Kept, Shown};
+
+/// An owner that did not answer is asked again after so many times the patience with its door.
+const ASK_AGAIN_AFTER: u32 = 2;
 
 impl Sessions {
     /// Follows a session from after an event on: everything that is committed, then
@@ -44,6 +48,7 @@ impl Sessions {
             came_early: false,
             turn_open: None,
             looks_again: false,
+            unanswered: None,
             owner: None,
         };
         stream::unfold(Some(follow), |follow| async {
@@ -75,6 +80,8 @@ struct Follow {
     turn_open: Option<bool>,
     /// Something was told of which a copy of the log that lags may not have shown all.
     looks_again: bool,
+    /// When the owner elsewhere last did not answer.
+    unanswered: Option<Instant>,
     /// Who owns the session, as far as is known.
     owner: Option<NodeId>,
 }
@@ -309,7 +316,9 @@ impl Follow {
                 }
             }
             News::Frame(frame) => self.show(frame).await,
-            News::FramesLost => self.resume_frames().await,
+            News::FramesLost => {
+                self.resume_frames().await;
+            }
             News::Closed => {}
         }
         Ok(())
@@ -322,16 +331,18 @@ impl Follow {
         }
     }
 
-    /// Gives the open step's frames that were not given yet.
-    async fn resume_frames(&mut self) {
+    /// Gives the open step's frames that were not given yet; whether its owner could be asked.
+    async fn resume_frames(&mut self) -> bool {
         let frames = match self.owner_here() {
-            Some(door) => door.feed.frames(),
-            None if self.step.is_none() => return,
+            Some(door) => Some(door.feed.frames()),
+            None if self.step.is_none() => Some(Vec::new()),
             None => self.frames_elsewhere().await,
         };
-        for frame in frames {
+        let answered = frames.is_some();
+        for frame in frames.unwrap_or_default() {
             self.give(frame);
         }
+        answered
     }
 
     /// The door of an owner in this process. A session that is in memory only because somebody asked
@@ -342,36 +353,54 @@ impl Follow {
         door.owns(&shared.host.node).then_some(door)
     }
 
-    /// The frames that an owner elsewhere still has. Without an answer the step is shown from here
-    /// on; its reply comes with the log.
-    async fn frames_elsewhere(&mut self) -> Vec<Arc<LiveFrame>> {
+    /// The frames that an owner elsewhere still has; `None`: it did not answer.
+    async fn frames_elsewhere(&mut self) -> Option<Vec<Arc<LiveFrame>>> {
         let host = &self.sessions.shared.host;
-        if self.owner.is_none() && !host.members.are_alone() {
+        if host.members.are_alone() {
+            return Some(Vec::new());
+        }
+        let patience = host.options.door_patience;
+        let lately = |at: Instant| at.elapsed() < patience * ASK_AGAIN_AFTER;
+        if self.unanswered.is_some_and(lately) {
+            return None;
+        }
+        if self.owner.is_none() {
             // It took the session over before the cursor.
             let tail = host.stores.log.tail(&self.key).await;
             let last = tail.ok().and_then(|tail| tail.last);
             self.owner = last.map(|last| last.node);
         }
-        let Some(owner) = self.owner.as_ref().filter(|owner| **owner != host.node) else {
-            return Vec::new();
-        };
-        let session = self.key.clone();
-        let question = Question::OpenStep { session };
-        let patience = host.options.door_patience;
-        match host.members.ask(owner, &question, patience).await {
-            Ok(Answer::OpenStep { frames }) => frames.into_iter().map(Arc::new).collect(),
-            Ok(_) | Err(_) => Vec::new(),
+        let owner = self.owner.clone();
+        if owner.as_ref() == Some(&host.node) {
+            return Some(Vec::new());
         }
+        if let Some(owner) = owner {
+            let session = self.key.clone();
+            let question = Question::OpenStep { session };
+            match host.members.ask(&owner, &question, patience).await {
+                Ok(Answer::OpenStep { frames }) => {
+                    return Some(frames.into_iter().map(Arc::new).collect());
+                }
+                // Another one has it by now.
+                Ok(Answer::NotMine) => self.owner = None,
+                Ok(_) | Err(_) => {}
+            }
+        }
+        self.unanswered = Some(Instant::now());
+        None
     }
 
+    /// Gives a frame that came. Where some before it are missing and its owner could not be asked for
+    /// them, it is not shown: what is shown of a step has no hole. The reply comes with the log.
     async fn show(&mut self, frame: Arc<LiveFrame>) {
         let shown = Shown::of(&frame);
         let gap = match self.given {
             Some((given, next)) if given == shown => frame.n > next,
             _ => frame.n > 0,
         };
-        if gap {
-            self.resume_frames().await;
+        if gap && !self.resume_frames().await {
+            self.came_early = true;
+            return;
         }
         self.give(frame);
     }
