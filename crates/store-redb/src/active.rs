@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redb::ReadableTable;
 use steadfast_core::id::{NodeId, SessionKey, Timestamp};
 use steadfast_store::active::{ActiveEntry, ActiveIndex};
 use steadfast_store::error::{ReadError, WriteError};
@@ -11,9 +10,9 @@ use steadfast_store::error::{ReadError, WriteError};
 use crate::engine::{Engine, Health};
 use crate::entries::Entry;
 use crate::fault::Fault;
-use crate::key;
+use crate::key::{self, KeyRange};
 use crate::operation::{Promise, Step};
-use crate::table::{self, TableName};
+use crate::table::TableName;
 
 /// [`ActiveIndex`] on redb.
 pub(crate) struct RedbActiveIndex {
@@ -33,14 +32,13 @@ impl RedbActiveIndex {
         }
         let written = self.engine.write(Promise::Seen, 0, |group| {
             let entries = group.entries().all();
-            let active = group.table(TableName::Active)?;
-            for (key, entry) in &entries {
-                active.insert(key.as_slice(), entry.encode().as_slice())?;
+            if entries.is_empty() {
+                return Ok(Step::unchanged(()));
             }
-            Ok(match entries.is_empty() {
-                true => Step::unchanged(()),
-                false => Step::changed(()),
-            })
+            for (key, entry) in entries {
+                group.put(TableName::Active, key, entry.encode().to_vec());
+            }
+            Ok(Step::changed(()))
         });
         let written = written.await;
         written.map_err(|error| ReadError::Unavailable(error.to_string()))
@@ -77,15 +75,14 @@ impl ActiveIndex for RedbActiveIndex {
         self.engine.shared.entries.drop_up_to(&key, version);
         self.engine
             .write(Promise::Seen, 0, move |group| {
-                let active = group.table(TableName::Active)?;
-                let found = match active.get(key.as_slice())? {
-                    Some(row) => Some(read_row(row.value())?.0),
+                let found = match group.get(TableName::Active, &key)? {
+                    Some(row) => Some(read_row(&row)?.0),
                     None => None,
                 };
                 if found.is_none_or(|found| found > version) {
                     return Ok(Step::unchanged(()));
                 }
-                active.remove(key.as_slice())?;
+                group.remove(TableName::Active, key.clone());
                 Ok(Step::changed(()))
             })
             .await
@@ -95,13 +92,12 @@ impl ActiveIndex for RedbActiveIndex {
         self.write_waiting().await?;
         // One step for each node, however many sessions it has.
         self.engine
-            .read_apart(|read| {
-                let active = table::open(read, TableName::Active)?;
+            .read_apart(|sight| {
                 let mut nodes = Vec::new();
-                let mut from = Vec::new();
-                while let Some(row) = active.range::<&[u8]>(from.as_slice()..)?.next() {
-                    let node = key::split_node(row?.0.value()).ok_or_else(not_an_entry)?.0;
-                    from = key::of_node(&node).end;
+                let mut left = KeyRange::of_ids();
+                while let Some(row) = sight.rows(TableName::Active, &left)?.next() {
+                    let node = key::split_node(&row?.key).ok_or_else(not_an_entry)?.0;
+                    left.first = key::of_node(&node).end;
                     nodes.push(node);
                 }
                 Ok(nodes)

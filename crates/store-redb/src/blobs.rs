@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::key;
 use crate::operation::{Promise, Step};
 use crate::piece;
-use crate::table::{self, TableName};
+use crate::table::TableName;
 
 /// A blob above this is refused.
 const BLOB_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -45,11 +45,10 @@ impl Blobs for RedbBlobs {
         let key = blob_key(session, hash);
         self.engine
             .write(Promise::Kept, size_bytes, move |group| {
-                let blobs = group.table(TableName::Blobs)?;
-                if piece::stands(blobs, &key)? {
+                if group.get(TableName::Blobs, &key)?.is_some() {
                     return Ok(Step::unchanged(()));
                 }
-                piece::put(blobs, &key, hash, &bytes)?;
+                piece::put(group, TableName::Blobs, &key, hash, &bytes);
                 Ok(Step::changed(()))
             })
             .await?;
@@ -63,9 +62,8 @@ impl Blobs for RedbBlobs {
         let key = blob_key(session, hash);
         let session = session.clone();
         self.engine
-            .read_apart(move |read| {
-                let blobs = table::open(read, TableName::Blobs)?;
-                piece::get(&blobs, &key).map_err(|fault| match fault {
+            .read_apart(move |sight| {
+                piece::get(sight, TableName::Blobs, &key).map_err(|fault| match fault {
                     Fault::Corrupt(detail) => {
                         Fault::Corrupt(format!("blob {hash} of {session}: {detail}"))
                     }
@@ -81,8 +79,7 @@ impl Blobs for RedbBlobs {
             let more = self
                 .engine
                 .write(Promise::Kept, 0, move |group| {
-                    let blobs = group.table(TableName::Blobs)?;
-                    let removed = table::remove_some(blobs, &range, REMOVE_ROWS_MAX)?;
+                    let removed = group.remove_some(TableName::Blobs, &range, REMOVE_ROWS_MAX)?;
                     Ok(if removed.rows > 0 {
                         Step::changed(removed.stopped)
                     } else {

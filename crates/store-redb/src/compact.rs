@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::database::{self, NotOpened};
+use crate::database::{self, NotOpened, Opened};
 use crate::fault::Fault;
 use crate::folder::{self, FolderLock};
 use crate::open::{OpenError, refused};
@@ -40,7 +40,11 @@ pub fn compact(data_folder: &Path) -> Result<Compacted, OpenError> {
     let (source, seen) = (file_source(file.clone()), Arc::new(Seen::default()));
     let compacting = || {
         let cache_bytes = Options::default().cache_bytes;
-        let (mut database, _) = database::open(&source, &seen, cache_bytes)?;
+        let Opened {
+            mut database, view, ..
+        } = database::open(&source, &seen, cache_bytes)?;
+        // Pages that somebody may read are not moved.
+        drop(view);
         database
             .compact()
             .map_err(|error| Fault::NotOpen(error.to_string()))?;

@@ -7,18 +7,32 @@ use steadfast_store::mailbox::MailSeq;
 
 use crate::engine::Shared;
 use crate::fault::Fault;
-use crate::key;
+use crate::journal::{self, Replayed};
+use crate::key::{self, KeyRange};
 use crate::mailbox;
 use crate::storage::{Seen, Source, Watched};
-use crate::table::{self, FORMAT, Number, TableName};
+use crate::table::{self, FORMAT, FORMAT_BEFORE, Number, TableName};
+use crate::view::{Base, View};
 
 /// The numbers of a file that the writer goes on from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Numbers {
+    /// See [`Number::Format`].
+    pub(crate) format: u64,
     /// See [`Number::Position`].
     pub(crate) position: u64,
     /// See [`Number::Groups`].
     pub(crate) groups: u64,
+}
+
+/// An open database with what its journal held.
+pub(crate) struct Opened {
+    pub(crate) database: Database,
+    pub(crate) numbers: Numbers,
+    /// What is seen of it.
+    pub(crate) view: View,
+    /// Groups in the journal.
+    pub(crate) journaled_groups: usize,
 }
 
 /// Why a file was not opened.
@@ -58,7 +72,7 @@ pub(crate) fn open(
     source: &Source,
     seen: &Arc<Seen>,
     cache_bytes: usize,
-) -> Result<(Database, Numbers), NotOpened> {
+) -> Result<Opened, NotOpened> {
     seen.forget();
     let io_fault = |error: std::io::Error| Fault::Database(redb::Error::Io(error));
     let storage = Watched::new(source().map_err(io_fault)?, Arc::clone(seen)).map_err(io_fault)?;
@@ -72,31 +86,45 @@ pub(crate) fn open(
         })
         .create_with_backend(storage)
         .map_err(Fault::from)?;
-    let numbers = match numbers(&database)? {
-        Some(numbers) => numbers,
-        None => {
-            initialize(&database)?;
-            Numbers {
-                position: 0,
-                groups: 0,
-            }
-        }
+    if is_new(&database)? {
+        initialize(&database)?;
+    }
+    let read = database.begin_read().map_err(Fault::from)?;
+    let Replayed {
+        rows,
+        groups: journaled_groups,
+        last_group,
+        position,
+    } = journal::replay(&read)?;
+    let number = |which| Ok::<_, Fault>(table::number(&read, which)?.unwrap_or(0));
+    let numbers = Numbers {
+        format: number(Number::Format)?,
+        position: number(Number::Position)?.max(position),
+        groups: number(Number::Groups)?.max(last_group),
     };
-    Ok((database, numbers))
+    let view = View {
+        waiting: Arc::default(),
+        journaled: Arc::new(rows),
+        moving: None,
+        base: Arc::new(Base::new(read)),
+    };
+    Ok(Opened {
+        database,
+        numbers,
+        view,
+        journaled_groups,
+    })
 }
 
-/// The numbers of the file; `None`: it is new.
-fn numbers(database: &Database) -> Result<Option<Numbers>, NotOpened> {
+/// Whether nothing was ever written to the file.
+fn is_new(database: &Database) -> Result<bool, NotOpened> {
     let read = database.begin_read().map_err(Fault::from)?;
     match table::number(&read, Number::Format)? {
-        Some(FORMAT) => Ok(Some(Numbers {
-            position: table::number(&read, Number::Position)?.unwrap_or(0),
-            groups: table::number(&read, Number::Groups)?.unwrap_or(0),
-        })),
+        Some(FORMAT | FORMAT_BEFORE) => Ok(false),
         Some(found) => Err(NotOpened::Format(found)),
         // A file that is somebody else's has tables, one that is new or whose making was cut off
         // has none.
-        None if read.list_tables().map_err(Fault::from)?.next().is_none() => Ok(None),
+        None if read.list_tables().map_err(Fault::from)?.next().is_none() => Ok(true),
         None => Err(NotOpened::Format(0)),
     }
 }
@@ -111,21 +139,18 @@ fn initialize(database: &Database) -> Result<(), Fault> {
 }
 
 /// Fills what is kept in memory from the file: who has mail, which timers are near.
-pub(crate) fn fill(shared: &Shared) -> Result<(), Fault> {
-    let read = shared.begin_read()?;
+pub(crate) fn fill(shared: &Shared, view: &View) -> Result<(), Fault> {
     shared.letters.clear();
-    let letters = table::open(&read, TableName::Mail)?;
-    for row in letters.range::<&[u8]>(..)? {
-        let (key, value) = row?;
-        match key::split_numbered(key.value()) {
+    let sight = view.sight();
+    for row in sight.rows(TableName::Mail, &KeyRange::of_ids())? {
+        let row = row?;
+        match key::split_numbered(&row.key) {
             Some((session, seq)) => {
-                shared
-                    .letters
-                    .add(&session, mailbox::lane_of(value.value()));
+                shared.letters.add(&session, mailbox::lane_of(&row.value));
                 shared.mail_queue.arrived(&session, MailSeq(seq));
             }
-            None => tracing::error!(key = ?key.value(), "a letter of nobody stands in the store"),
+            None => tracing::error!(key = ?&*row.key, "a letter of nobody stands in the store"),
         }
     }
-    shared.timers.load_anew(&read)
+    shared.timers.load_anew(view)
 }

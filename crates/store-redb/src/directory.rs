@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redb::{ReadTransaction, ReadableTable};
+use bytes::Bytes;
 use steadfast_core::id::{Seq, SessionId, SessionKey, TenantId};
 use steadfast_store::directory::{Directory, DirectoryEntry, DirectoryQuery};
 use steadfast_store::error::{ReadError, WriteError};
@@ -12,7 +12,8 @@ use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::key::{self, KeyRange};
 use crate::operation::{Promise, Step};
-use crate::table::{self, TableName};
+use crate::sight::Sight;
+use crate::table::TableName;
 
 /// Rises when entries are written in another form; entries of other forms are left out of lists.
 const FORM: u8 = 1;
@@ -31,18 +32,16 @@ impl RedbDirectory {
 #[async_trait]
 impl Directory for RedbDirectory {
     async fn put(&self, session: &SessionKey, entry: DirectoryEntry) -> Result<(), WriteError> {
-        let row = encode(&entry)?;
+        let row = Bytes::from(encode(&entry)?);
         let key = key::session(session);
         self.engine
             .write(Promise::Seen, row.len(), move |group| {
-                let directory = group.table(TableName::Directory)?;
-                let stands = directory
-                    .get(key.as_slice())?
-                    .and_then(|row| seq_of(row.value()));
+                let stands = group.get(TableName::Directory, &key)?;
+                let stands = stands.and_then(|row| seq_of(&row));
                 if stands.is_some_and(|stands| stands > entry.seq) {
                     return Ok(Step::unchanged(()));
                 }
-                directory.insert(key.as_slice(), row.as_slice())?;
+                group.put(TableName::Directory, key.clone(), row.clone());
                 Ok(Step::changed(()))
             })
             .await
@@ -52,11 +51,11 @@ impl Directory for RedbDirectory {
         let key = key::session(session);
         self.engine
             .write(Promise::Kept, 0, move |group| {
-                let directory = group.table(TableName::Directory)?;
-                Ok(match directory.remove(key.as_slice())? {
-                    Some(_) => Step::changed(()),
-                    None => Step::unchanged(()),
-                })
+                if group.get(TableName::Directory, &key)?.is_none() {
+                    return Ok(Step::unchanged(()));
+                }
+                group.remove(TableName::Directory, key.clone());
+                Ok(Step::changed(()))
             })
             .await
     }
@@ -76,25 +75,24 @@ impl Directory for RedbDirectory {
         }
         // A query that few entries fit reads them all.
         self.engine
-            .read_apart(move |read| list(read, &range, &query))
+            .read_apart(move |sight| list(sight, &range, &query))
             .await
     }
 }
 
 fn list(
-    read: &ReadTransaction,
+    sight: Sight<'_>,
     range: &KeyRange,
     query: &DirectoryQuery,
 ) -> Result<Vec<(SessionId, DirectoryEntry)>, Fault> {
-    let directory = table::open(read, TableName::Directory)?;
     let mut listed = Vec::new();
-    for row in directory.range::<&[u8]>(range.first.as_slice()..range.end.as_slice())? {
+    for row in sight.rows(TableName::Directory, range)? {
         if listed.len() >= query.limit {
             break;
         }
-        let (key, row) = row?;
-        let session = key::split_session(key.value()).map(|(session, _)| session.session);
-        match (session, decode(row.value())) {
+        let row = row?;
+        let session = key::split_session(&row.key).map(|(session, _)| session.session);
+        match (session, decode(&row.value)) {
             (Some(session), Some(entry)) if query.accepts(&entry) => listed.push((session, entry)),
             (Some(_), Some(_)) => {}
             // One bad entry must not take the whole list: it is written anew when its session

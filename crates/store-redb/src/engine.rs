@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
-use redb::{Database, ReadTransaction, ReadableDatabase};
 use steadfast_store::clock::Clock;
 use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::local::{MailQueue, Signals};
@@ -18,10 +17,12 @@ use crate::group::Group;
 use crate::key::KeyRange;
 use crate::letters::Letters;
 use crate::operation::{News, Operation, Promise, Step};
+use crate::sight::Sight;
 use crate::stats::{Counters, Stats};
 use crate::storage::Seen;
-use crate::table::{self, TableName};
+use crate::table::TableName;
 use crate::timers::LoadedTimers;
+use crate::view::View;
 
 /// Operations that may wait for the writer; a sender beyond waits until there is room.
 pub const QUEUE_OPERATIONS_MAX: usize = 4_096;
@@ -53,8 +54,8 @@ pub(crate) enum Message {
 
 /// What the ports and the writer share.
 pub(crate) struct Shared {
-    /// The database while it is open. The writer alone opens and closes it.
-    database: RwLock<Option<Database>>,
+    /// What is seen of the file while it is open. The writer alone replaces it.
+    view: RwLock<Option<Arc<View>>>,
     pub(crate) health: watch::Sender<Health>,
     pub(crate) seen: Arc<Seen>,
     pub(crate) counters: Counters,
@@ -73,7 +74,7 @@ impl Shared {
     /// Of a store that is not open yet.
     pub(crate) fn new(seen: Arc<Seen>, clock: Arc<dyn Clock>, silence: Duration) -> Self {
         Self {
-            database: RwLock::new(None),
+            view: RwLock::new(None),
             health: watch::Sender::new(Health::Working),
             seen,
             counters: Counters::default(),
@@ -88,24 +89,33 @@ impl Shared {
         }
     }
 
-    /// The database, to work with. Held over a commit by the writer, which hinders no reader.
-    pub(crate) fn database(&self) -> RwLockReadGuard<'_, Option<Database>> {
-        self.database.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The database, to open or close it.
-    pub(crate) fn database_mut(&self) -> RwLockWriteGuard<'_, Option<Database>> {
-        self.database
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A view of all that is committed now.
-    pub(crate) fn begin_read(&self) -> Result<ReadTransaction, Fault> {
-        match self.database().as_ref() {
-            Some(database) => Ok(database.begin_read()?),
+    /// All that is committed now.
+    pub(crate) fn view(&self) -> Result<Arc<View>, Fault> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        match view.as_ref() {
+            Some(view) => Ok(Arc::clone(view)),
             None => Err(Fault::NotOpen(self.why_not_open())),
         }
+    }
+
+    /// Where readers find what they see: to replace it, or, while the file is opened anew, to keep
+    /// them waiting.
+    pub(crate) fn view_mut(&self) -> RwLockWriteGuard<'_, Option<Arc<View>>> {
+        self.view.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows what is committed now.
+    pub(crate) fn show(&self, view: Option<View>) {
+        let (rows, bytes) = view.as_ref().map_or((0, 0), View::held);
+        self.counters
+            .held_rows
+            .store(rows as u64, Ordering::Relaxed);
+        self.counters
+            .held_bytes
+            .store(bytes as u64, Ordering::Relaxed);
+        // What was seen before goes after the lock: it may be the last to hold it.
+        let before = std::mem::replace(&mut *self.view_mut(), view.map(Arc::new));
+        drop(before);
     }
 
     /// Why nothing can be read or written.
@@ -214,18 +224,18 @@ impl Engine {
     /// for each session after a start, and because it is bounded.
     pub(crate) fn read_here<T>(
         &self,
-        read: impl FnOnce(&ReadTransaction) -> Result<T, Fault>,
+        read: impl FnOnce(Sight<'_>) -> Result<T, Fault>,
     ) -> Result<T, ReadError> {
-        read_guarded(|| read(&self.shared.begin_read()?))
+        read_guarded(|| read(self.shared.view()?.sight()))
     }
 
     /// Reads on a thread made for waiting: for anything whose size is not known to be small.
     pub(crate) async fn read_apart<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&ReadTransaction) -> Result<T, Fault> + Send + 'static,
+        read: impl FnOnce(Sight<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, ReadError> {
-        let transaction = read_guarded(|| self.shared.begin_read())?;
-        self.apart(move || read(&transaction)).await
+        let view = read_guarded(|| self.shared.view())?;
+        self.apart(move || read(view.sight())).await
     }
 
     /// Reads the rows of a range in order, at most `limit`: the first ones on the caller's thread,
@@ -235,17 +245,19 @@ impl Engine {
         name: TableName,
         range: KeyRange,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Bytes)>, ReadError> {
-        let (opened, mut rows, rest) = read_guarded(|| {
-            let opened = table::open(&self.shared.begin_read()?, name)?;
-            let first = table::scan(&opened, &range, limit, READ_HERE_BYTES_MAX)?;
-            Ok((opened, first.rows, first.rest))
+    ) -> Result<Vec<(Bytes, Bytes)>, ReadError> {
+        let (view, mut rows, rest) = read_guarded(|| {
+            let view = self.shared.view()?;
+            let first = view
+                .sight()
+                .scan(name, &range, limit, READ_HERE_BYTES_MAX)?;
+            Ok((view, first.rows, first.rest))
         })?;
         if let Some(rest) = rest {
             let limit = limit.saturating_sub(rows.len());
-            // The table holds on to its transaction: the rest is of the same moment.
+            // The same view: the rest is of the same moment.
             let more = self
-                .apart(move || table::scan(&opened, &rest, limit, usize::MAX))
+                .apart(move || view.sight().scan(name, &rest, limit, usize::MAX))
                 .await?;
             rows.extend(more.rows);
         }
@@ -288,6 +300,8 @@ impl Engine {
             appended_bytes: counters.appended_bytes.load(Ordering::Relaxed),
             conflicts: counters.conflicts.load(Ordering::Relaxed),
             groups: counters.groups.load(Ordering::Relaxed),
+            held_rows: counters.held_rows.load(Ordering::Relaxed),
+            held_bytes: counters.held_bytes.load(Ordering::Relaxed),
             fsyncs: seen.fsyncs.load(Ordering::Relaxed),
             written_bytes: seen.written_bytes.load(Ordering::Relaxed),
             file_bytes: seen.length_bytes(),

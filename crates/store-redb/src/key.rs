@@ -26,6 +26,15 @@ impl KeyRange {
         Self { first: prefix, end }
     }
 
+    /// All keys that begin with an id.
+    pub(crate) fn of_ids() -> Self {
+        Self {
+            first: Vec::new(),
+            // No id holds it.
+            end: vec![u8::MAX],
+        }
+    }
+
     /// The part after `key`, which stands in the range.
     pub(crate) fn after(&self, key: &[u8]) -> Self {
         let mut first = key.to_vec();

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use redb::{AccessGuard, ReadableTable};
 use steadfast_core::id::{NodeId, Seq, SessionKey};
 use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::log::{
@@ -23,8 +22,9 @@ use crate::fault::Fault;
 use crate::group::Group;
 use crate::key;
 use crate::operation::{News, Promise, Step};
+use crate::sight::{Row, Sight};
 use crate::stats::add;
-use crate::table::{self, TableName};
+use crate::table::TableName;
 use row::RowHead;
 
 /// A Record above this is refused: no writer makes one, and one must not hold up all sessions.
@@ -77,9 +77,8 @@ impl Log for RedbLog {
     }
 
     async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
-        self.engine.read_here(|read| {
-            let log = table::open(read, TableName::Log)?;
-            Ok(match last_row(&log, session)? {
+        self.engine.read_here(|sight| {
+            Ok(match last_row(sight, session)? {
                 None => TailInfo {
                     tail: Tail::EMPTY,
                     last: None,
@@ -105,10 +104,9 @@ impl Log for RedbLog {
     ) -> Result<Vec<StoredRecord>, ReadError> {
         let tail = match from {
             ReadFrom::After(tail) => tail,
-            ReadFrom::Seq(seq) => self.engine.read_here(|read| {
-                let log = table::open(read, TableName::Log)?;
-                tail_before(&log, session, seq)
-            })?,
+            ReadFrom::Seq(seq) => self
+                .engine
+                .read_here(|sight| tail_before(sight, session, seq))?,
         };
         let mut range = key::of_session(session);
         range.first = key::numbered(session, tail.0.saturating_add(1));
@@ -144,15 +142,13 @@ fn append_record(
     expected: Tail,
     append: &Append,
 ) -> Result<Step<Result<Tail, AppendError>>, Fault> {
-    let log = group.table(TableName::Log)?;
-    let last = last_row(log, session)?;
+    let last = last_row(group.sight(), session)?;
     let tail = last.as_ref().map_or(Tail::EMPTY, |(tail, _)| *tail);
     let next = Tail(expected.0.saturating_add(1));
     if tail == expected {
-        let entry = write_entry(group, &append.node, session)?;
+        let entry = write_entry(group, &append.node, session);
         let row = RowHead::of(append).encode(&append.bytes);
-        let log = group.table(TableName::Log)?;
-        log.insert(key::numbered(session, next.0).as_slice(), row.as_slice())?;
+        group.put(TableName::Log, key::numbered(session, next.0), row);
         return Ok(Step::changed(Ok(next)).telling(News::Appended(session.clone(), entry)));
     }
     // Sent again after its first answer was lost: it stands where it was to stand.
@@ -170,15 +166,11 @@ fn write_entry(
     group: &mut Group<'_>,
     node: &NodeId,
     session: &SessionKey,
-) -> Result<Option<(Vec<u8>, u64)>, Fault> {
+) -> Option<(Vec<u8>, u64)> {
     let waiting = group.entries().find(|| key::of_node_session(node, session));
-    let Some((key, entry)) = waiting else {
-        return Ok(None);
-    };
-    group
-        .table(TableName::Active)?
-        .insert(key.as_slice(), entry.encode().as_slice())?;
-    Ok(Some((key, entry.version)))
+    let (key, entry) = waiting?;
+    group.put(TableName::Active, key.clone(), entry.encode().to_vec());
+    Some((key, entry.version))
 }
 
 /// Removes the first rows up to `through`; tells whether more are left to remove.
@@ -187,13 +179,12 @@ fn purge_some(
     session: &SessionKey,
     through: Tail,
 ) -> Result<Step<bool>, Fault> {
-    let log = group.table(TableName::Log)?;
-    let Some((last, _)) = last_row(log, session)? else {
+    let Some((last, _)) = last_row(group.sight(), session)? else {
         return Ok(Step::unchanged(false));
     };
     let mut range = key::of_session(session);
     range.end = key::numbered(session, last.0.min(through.0.saturating_add(1)));
-    let removed = table::remove_some(log, &range, PURGE_ROWS_MAX)?;
+    let removed = group.remove_some(TableName::Log, &range, PURGE_ROWS_MAX)?;
     Ok(if removed.rows > 0 {
         Step::changed(removed.stopped)
     } else {
@@ -201,30 +192,16 @@ fn purge_some(
     })
 }
 
-type Slice = &'static [u8];
-
 /// The last Record of a session, or what is left of it.
-fn last_row(
-    log: &impl ReadableTable<Slice, Slice>,
-    session: &SessionKey,
-) -> Result<Option<(Tail, RowHead)>, Fault> {
-    let range = key::of_session(session);
-    let mut rows = log.range::<&[u8]>(range.first.as_slice()..range.end.as_slice())?;
-    rows.next_back()
-        .transpose()?
-        .map(|row| numbered_head(&row))
-        .transpose()
+fn last_row(sight: Sight<'_>, session: &SessionKey) -> Result<Option<(Tail, RowHead)>, Fault> {
+    let last = sight.last(TableName::Log, &key::of_session(session))?;
+    last.map(|row| numbered_head(&row)).transpose()
 }
 
 /// The tail before the Record that holds `seq`, or before the first Record after it.
-fn tail_before(
-    log: &impl ReadableTable<Slice, Slice>,
-    session: &SessionKey,
-    seq: Seq,
-) -> Result<Tail, Fault> {
+fn tail_before(sight: Sight<'_>, session: &SessionKey, seq: Seq) -> Result<Tail, Fault> {
     let range = key::of_session(session);
-    let mut rows = log.range::<&[u8]>(range.first.as_slice()..range.end.as_slice())?;
-    let Some(first) = rows.next().transpose()? else {
+    let Some(first) = sight.rows(TableName::Log, &range)?.next().transpose()? else {
         return Ok(Tail::EMPTY);
     };
     let (first, first_head) = numbered_head(&first)?;
@@ -233,18 +210,18 @@ fn tail_before(
     }
     // The last Record that ends before `seq`. Tails have no gap: purging takes from the front.
     let mut low = first.0;
-    let mut high = match rows.next_back().transpose()? {
-        Some(last) => numbered_head(&last)?.0.0,
+    let mut high = match last_row(sight, session)? {
+        Some((last, _)) => last.0,
         None => first.0,
     };
     while low < high {
         let middle = high - (high - low) / 2;
-        let Some(row) = log.get(key::numbered(session, middle).as_slice())? else {
+        let Some(row) = sight.get(TableName::Log, &key::numbered(session, middle))? else {
             return Err(Fault::Corrupt(format!(
                 "record {middle} of {session} is missing"
             )));
         };
-        if RowHead::decode(row.value())?.0.last_seq < seq {
+        if RowHead::decode(&row)?.0.last_seq < seq {
             low = middle;
         } else {
             high = middle - 1;
@@ -262,10 +239,8 @@ fn read_record(key: &[u8], row: &Bytes) -> Result<StoredRecord, Fault> {
     })
 }
 
-fn numbered_head(
-    (key, value): &(AccessGuard<'_, Slice>, AccessGuard<'_, Slice>),
-) -> Result<(Tail, RowHead), Fault> {
-    Ok((tail_of(key.value())?, RowHead::decode(value.value())?.0))
+fn numbered_head(row: &Row) -> Result<(Tail, RowHead), Fault> {
+    Ok((tail_of(&row.key)?, RowHead::decode(&row.value)?.0))
 }
 
 fn tail_of(key: &[u8]) -> Result<Tail, Fault> {

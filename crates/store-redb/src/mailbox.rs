@@ -117,9 +117,7 @@ fn put_in(
         Lane::Control => CONTROL,
     });
     row.extend_from_slice(bytes);
-    group
-        .table(TableName::Mail)?
-        .insert(key::numbered(session, seq).as_slice(), row.as_slice())?;
+    group.put(TableName::Mail, key::numbered(session, seq), row);
     *group.letters(session).of(lane) += 1;
     let news = News::Mailed(session.clone(), lane, MailSeq(seq));
     Ok(Step::changed(Ok(MailSeq(seq))).telling(news))
@@ -135,13 +133,15 @@ fn take_out(
         end: key::numbered(session, up_to.0.saturating_add(1)),
     };
     let mut removed = LaneCounts::default();
-    let mail = group.table(TableName::Mail)?;
-    let bounds = range.first.as_slice()..range.end.as_slice();
-    let mut rows = mail.extract_from_if::<&[u8], _>(bounds, |_, _| true)?;
-    for row in rows.by_ref() {
-        *removed.of(lane_of(row?.1.value())) += 1;
+    let mut keys = Vec::new();
+    for row in group.sight().rows(TableName::Mail, &range)? {
+        let row = row?;
+        *removed.of(lane_of(&row.value)) += 1;
+        keys.push(row.key.into_bytes());
     }
-    rows.close()?;
+    for key in keys {
+        group.remove(TableName::Mail, key);
+    }
     let news = News::Acknowledged(session.clone(), up_to, removed);
     if removed == LaneCounts::default() {
         return Ok(Step::unchanged(()).telling(news));

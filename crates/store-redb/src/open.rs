@@ -139,28 +139,21 @@ impl RedbStore {
     ) -> Result<Self, OpenError> {
         let seen = Arc::new(Seen::default());
         let shared = Arc::new(Shared::new(seen, clock, options.silence()));
-        let numbers = open_guarded(|| {
-            let (database, numbers) = database::open(&source, &shared.seen, options.cache_bytes)?;
-            *shared.database_mut() = Some(database);
-            database::fill(&shared)?;
-            Ok(numbers)
+        let opened = open_guarded(|| {
+            let opened = database::open(&source, &shared.seen, options.cache_bytes)?;
+            database::fill(&shared, &opened.view)?;
+            Ok(opened)
         })
         .map_err(|error| refused(file, error))?;
-        shared.position_past(numbers.position);
+        shared.position_past(opened.numbers.position);
+        shared.show(Some(opened.view.clone()));
         let guarantee = Guarantee {
             fsync: options.require_fsync,
             replicas: 1,
         };
         // Bounded by the places that senders take first.
         let (sender, receiver) = mpsc::channel();
-        let writer = Writer::new(
-            Arc::clone(&shared),
-            receiver,
-            source,
-            options,
-            numbers.groups,
-            lock,
-        );
+        let writer = Writer::new(Arc::clone(&shared), receiver, source, options, opened, lock);
         let writer = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || writer.run())

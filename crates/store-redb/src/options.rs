@@ -17,6 +17,9 @@ pub struct Options {
     pub silence_ms: u64,
     /// Memory for pages of the file.
     pub cache_bytes: usize,
+    /// When rows that are in the journal take this much memory, they begin to be moved into their
+    /// tables. Twice as much is held at most, and one group; while the disk is full, four times.
+    pub journal_bytes: usize,
     /// Up to this length of the file, a group costs one sync, and opening after a crash checks the
     /// whole file, about a second for each gigabyte. Above it, a group costs two syncs, and opening
     /// after a crash takes milliseconds.
@@ -30,6 +33,7 @@ impl Default for Options {
             sync_delay_ms: 50,
             silence_ms: 10_000,
             cache_bytes: 64 * 1024 * 1024,
+            journal_bytes: 4 * 1024 * 1024,
             check_bytes_max: 512 * 1024 * 1024,
         }
     }

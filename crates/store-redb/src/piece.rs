@@ -4,13 +4,14 @@
 //! row for 17 MiB would take 32. Pieces that just fit 64 KiB waste next to nothing.
 
 use bytes::{Bytes, BytesMut};
-use redb::ReadableTable;
 use steadfast_core::content::BlobHash;
 use steadfast_store::error::WriteError;
 
 use crate::fault::Fault;
+use crate::group::Group;
 use crate::key::KeyRange;
-use crate::table::{self, OpenTable};
+use crate::sight::Sight;
+use crate::table::TableName;
 
 /// Bytes in a row, so that key, length and bytes fit 64 KiB.
 const PIECE_BYTES: usize = 64 * 1024 - 512;
@@ -37,26 +38,25 @@ pub(crate) async fn hash(bytes: &Bytes) -> Result<BlobHash, WriteError> {
 
 /// Writes content at `key` and the keys that begin with it; nothing stands there.
 pub(crate) fn put(
-    table: &mut OpenTable<'_>,
+    group: &mut Group<'_>,
+    name: TableName,
     key: &[u8],
     hash: BlobHash,
-    bytes: &[u8],
-) -> Result<(), Fault> {
-    let (first, rest) = bytes.split_at_checked(PIECE_BYTES).unwrap_or((bytes, &[]));
+    bytes: &Bytes,
+) {
+    let mut rest = bytes.clone();
+    let first = rest.split_to(PIECE_BYTES.min(rest.len()));
     let mut row = Vec::with_capacity(HEAD_BYTES + first.len());
     row.extend_from_slice(&hash.0);
     row.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
-    row.extend_from_slice(first);
-    table.insert(key, row.as_slice())?;
-    for (number, piece) in (1u32..).zip(rest.chunks(PIECE_BYTES)) {
-        table.insert(piece_key(key, number).as_slice(), piece)?;
+    row.extend_from_slice(&first);
+    group.put(name, key.to_vec(), row);
+    let mut number = 1u32;
+    while !rest.is_empty() {
+        let piece = rest.split_to(PIECE_BYTES.min(rest.len()));
+        group.put(name, piece_key(key, number), piece);
+        number += 1;
     }
-    Ok(())
-}
-
-/// Whether content begins at `key`.
-pub(crate) fn stands(table: &OpenTable<'_>, key: &[u8]) -> Result<bool, Fault> {
-    Ok(table.get(key)?.is_some())
 }
 
 /// Content as far as it can be read at once.
@@ -68,26 +68,19 @@ pub(crate) enum Glance {
 }
 
 /// Reads content that stands in one row, which is little enough for any thread.
-pub(crate) fn glance(
-    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
-    key: &[u8],
-) -> Result<Glance, Fault> {
-    match table.get(key)? {
-        Some(row) if row.value().len() >= PIECE_BYTES => Ok(Glance::Large),
-        _ => get(table, key).map(Glance::Whole),
+pub(crate) fn glance(sight: Sight<'_>, name: TableName, key: &[u8]) -> Result<Glance, Fault> {
+    match sight.get(name, key)? {
+        Some(row) if row.len() >= PIECE_BYTES => Ok(Glance::Large),
+        _ => get(sight, name, key).map(Glance::Whole),
     }
 }
 
 /// Reads content, and checks its hash.
-pub(crate) fn get(
-    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
-    key: &[u8],
-) -> Result<Option<Bytes>, Fault> {
-    let Some(row) = table.get(key)? else {
+pub(crate) fn get(sight: Sight<'_>, name: TableName, key: &[u8]) -> Result<Option<Bytes>, Fault> {
+    let Some(row) = sight.get(name, key)? else {
         return Ok(None);
     };
     let damaged = || Fault::Corrupt("content is not what was written".into());
-    let row = row.value();
     let (hash, rest) = row.split_first_chunk::<32>().ok_or_else(damaged)?;
     let (length, first) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
     let length = usize::try_from(u64::from_be_bytes(*length)).map_err(|_| damaged())?;
@@ -95,9 +88,12 @@ pub(crate) fn get(
     let mut bytes = BytesMut::with_capacity(length.min(LENGTH_TRUSTED_BYTES));
     bytes.extend_from_slice(first);
     if first.len() < length {
-        let (from, end) = (piece_key(key, 1), piece_key(key, u32::MAX));
-        for row in table.range::<&[u8]>(from.as_slice()..end.as_slice())? {
-            bytes.extend_from_slice(row?.1.value());
+        let rest = KeyRange {
+            first: piece_key(key, 1),
+            end: piece_key(key, u32::MAX),
+        };
+        for row in sight.rows(name, &rest)? {
+            bytes.extend_from_slice(&row?.value);
         }
     }
     if bytes.len() != length || BlobHash::of(&bytes) != BlobHash(*hash) {
@@ -107,12 +103,12 @@ pub(crate) fn get(
 }
 
 /// Removes content that [`put`] wrote at `key`.
-pub(crate) fn remove(table: &mut OpenTable<'_>, key: &[u8]) -> Result<bool, Fault> {
+pub(crate) fn remove(group: &mut Group<'_>, name: TableName, key: &[u8]) -> Result<bool, Fault> {
     let all = KeyRange {
         first: key.to_vec(),
         end: piece_key(key, u32::MAX),
     };
-    Ok(table::remove_some(table, &all, usize::MAX)?.rows > 0)
+    Ok(group.remove_some(name, &all, usize::MAX)?.rows > 0)
 }
 
 fn piece_key(key: &[u8], number: u32) -> Vec<u8> {

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::key;
 use crate::operation::{Promise, Step};
 use crate::piece::{self, Glance};
-use crate::table::{self, TableName};
+use crate::table::TableName;
 
 /// A snapshot above this is refused: reading the log again is cheaper.
 const SNAPSHOT_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -39,9 +39,8 @@ impl Snapshots for RedbSnapshots {
         let key = key::session(session);
         self.engine
             .write(Promise::Seen, bytes.len(), move |group| {
-                let snapshots = group.table(TableName::Snapshots)?;
-                piece::remove(snapshots, &key)?;
-                piece::put(snapshots, &key, hash, &bytes)?;
+                piece::remove(group, TableName::Snapshots, &key)?;
+                piece::put(group, TableName::Snapshots, &key, hash, &bytes);
                 Ok(Step::changed(()))
             })
             .await
@@ -49,18 +48,15 @@ impl Snapshots for RedbSnapshots {
 
     async fn get(&self, session: &SessionKey) -> Result<Option<Bytes>, ReadError> {
         let key = key::session(session);
-        let glance = self.engine.read_here(|read| {
-            let snapshots = table::open(read, TableName::Snapshots)?;
-            piece::glance(&snapshots, &key)
-        });
+        let glance = self
+            .engine
+            .read_here(|sight| piece::glance(sight, TableName::Snapshots, &key));
         let content = match glance {
             Ok(Glance::Whole(content)) => Ok(content),
             Ok(Glance::Large) => {
-                let read = move |read: &_| {
-                    let snapshots = table::open(read, TableName::Snapshots)?;
-                    piece::get(&snapshots, &key)
-                };
-                self.engine.read_apart(read).await
+                self.engine
+                    .read_apart(move |sight| piece::get(sight, TableName::Snapshots, &key))
+                    .await
             }
             Err(error) => Err(error),
         };
@@ -76,8 +72,7 @@ impl Snapshots for RedbSnapshots {
         let key = key::session(session);
         self.engine
             .write(Promise::Kept, 0, move |group| {
-                let snapshots = group.table(TableName::Snapshots)?;
-                Ok(if piece::remove(snapshots, &key)? {
+                Ok(if piece::remove(group, TableName::Snapshots, &key)? {
                     Step::changed(())
                 } else {
                     Step::unchanged(())

@@ -15,6 +15,10 @@ pub struct Stats {
     pub conflicts: u64,
     /// Transactions committed, each for all operations that waited.
     pub groups: u64,
+    /// Rows in memory now that are not in their tables yet.
+    pub held_rows: u64,
+    /// About how much memory they take.
+    pub held_bytes: u64,
     /// Calls that asked the disk to keep what was written.
     pub fsyncs: u64,
     /// Bytes written to the file.
@@ -38,6 +42,10 @@ pub(crate) struct Counters {
     pub(crate) conflicts: AtomicU64,
     /// See [`Stats::groups`].
     pub(crate) groups: AtomicU64,
+    /// See [`Stats::held_rows`].
+    pub(crate) held_rows: AtomicU64,
+    /// See [`Stats::held_bytes`].
+    pub(crate) held_bytes: AtomicU64,
 }
 
 /// Adds to a count.

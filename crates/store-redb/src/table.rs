@@ -1,16 +1,15 @@
 //! The tables of the file, and reads of them.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
-use bytes::Bytes;
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 
 use crate::fault::Fault;
-use crate::key::KeyRange;
 
-/// Version of the layout of all rows; a file of another is refused.
-pub(crate) const FORMAT: u64 = 1;
+/// Version of the layout of all rows; a file of another is refused, but for [`FORMAT_BEFORE`].
+pub(crate) const FORMAT: u64 = 2;
+
+/// The layout without a journal: read as one whose journal is empty, and raised by the first write
+/// to the journal, which a release of that time would pass over.
+pub(crate) const FORMAT_BEFORE: u64 = 1;
 
 /// Numbers of the file as a whole, see [`Number`].
 const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
@@ -63,6 +62,27 @@ impl TableName {
             Self::Blobs => "blobs",
             Self::Snapshots => "snapshots",
         })
+    }
+}
+
+impl TableName {
+    /// What stands for it in the journal; never changes.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Log => 1,
+            Self::Mail => 2,
+            Self::Timers => 3,
+            Self::Due => 4,
+            Self::Active => 5,
+            Self::Directory => 6,
+            Self::Blobs => 7,
+            Self::Snapshots => 8,
+        }
+    }
+
+    /// The table that a code stands for.
+    pub(crate) fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.code() == code)
     }
 }
 
@@ -127,7 +147,7 @@ pub(crate) fn open(
 /// The tables that one write transaction touches, each opened once.
 pub(crate) struct OpenTables<'txn> {
     transaction: &'txn WriteTransaction,
-    tables: BTreeMap<TableName, OpenTable<'txn>>,
+    tables: PerTable<Option<OpenTable<'txn>>>,
 }
 
 impl<'txn> OpenTables<'txn> {
@@ -135,89 +155,52 @@ impl<'txn> OpenTables<'txn> {
     pub(crate) fn new(transaction: &'txn WriteTransaction) -> Self {
         Self {
             transaction,
-            tables: BTreeMap::new(),
+            tables: PerTable::default(),
         }
     }
 
     /// The table, opened when it is the first time.
     pub(crate) fn get(&mut self, name: TableName) -> Result<&mut OpenTable<'txn>, Fault> {
-        match self.tables.entry(name) {
-            Entry::Occupied(entry) => Ok(entry.into_mut()),
-            Entry::Vacant(entry) => {
-                Ok(entry.insert(self.transaction.open_table(name.definition())?))
-            }
+        let place = self.tables.of_mut(name);
+        match place {
+            Some(table) => Ok(table),
+            None => Ok(place.insert(self.transaction.open_table(name.definition())?)),
         }
     }
 }
 
-/// Some rows, in order, and where to go on.
-pub(crate) struct Rows {
-    /// Keys and values.
-    pub(crate) rows: Vec<(Vec<u8>, Bytes)>,
-    /// What was not read, because enough bytes were.
-    pub(crate) rest: Option<KeyRange>,
-}
+/// One of something for each table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PerTable<T>([T; 8]);
 
-/// Reads the rows of a range in order: at most `limit`, and none after `bytes_max` bytes.
-pub(crate) fn scan(
-    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
-    range: &KeyRange,
-    limit: usize,
-    bytes_max: usize,
-) -> Result<Rows, Fault> {
-    let mut rows = Vec::new();
-    let mut bytes = 0usize;
-    if range.first >= range.end {
-        return Ok(Rows { rows, rest: None });
-    }
-    for row in table.range::<&[u8]>(range.first.as_slice()..range.end.as_slice())? {
-        if rows.len() >= limit {
-            break;
+impl<T> PerTable<T> {
+    /// The one of a table.
+    pub(crate) fn of(&self, name: TableName) -> &T {
+        let [log, mail, timers, due, active, directory, blobs, snapshots] = &self.0;
+        match name {
+            TableName::Log => log,
+            TableName::Mail => mail,
+            TableName::Timers => timers,
+            TableName::Due => due,
+            TableName::Active => active,
+            TableName::Directory => directory,
+            TableName::Blobs => blobs,
+            TableName::Snapshots => snapshots,
         }
-        let (key, value) = row?;
-        if bytes >= bytes_max {
-            let rest = KeyRange {
-                first: key.value().to_vec(),
-                end: range.end.clone(),
-            };
-            return Ok(Rows {
-                rows,
-                rest: Some(rest),
-            });
+    }
+
+    /// The one of a table, to change it.
+    pub(crate) fn of_mut(&mut self, name: TableName) -> &mut T {
+        let [log, mail, timers, due, active, directory, blobs, snapshots] = &mut self.0;
+        match name {
+            TableName::Log => log,
+            TableName::Mail => mail,
+            TableName::Timers => timers,
+            TableName::Due => due,
+            TableName::Active => active,
+            TableName::Directory => directory,
+            TableName::Blobs => blobs,
+            TableName::Snapshots => snapshots,
         }
-        bytes = bytes.saturating_add(value.value().len());
-        rows.push((key.value().to_vec(), Bytes::copy_from_slice(value.value())));
     }
-    Ok(Rows { rows, rest: None })
-}
-
-/// Removes rows from the beginning of a range; tells whether it stopped at `limit`.
-pub(crate) fn remove_some(
-    table: &mut OpenTable<'_>,
-    range: &KeyRange,
-    limit: usize,
-) -> Result<Removed, Fault> {
-    if range.first >= range.end {
-        return Ok(Removed::default());
-    }
-    let mut removed = Removed::default();
-    let bounds = range.first.as_slice()..range.end.as_slice();
-    let mut rows = table.extract_from_if::<&[u8], _>(bounds, |_, _| true)?;
-    for row in rows.by_ref().take(limit) {
-        row?;
-        removed.rows += 1;
-    }
-    // Closing tells of a removal that failed; dropping would not.
-    rows.close()?;
-    removed.stopped = removed.rows == limit;
-    Ok(removed)
-}
-
-/// What [`remove_some`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Removed {
-    /// How many rows are gone.
-    pub(crate) rows: usize,
-    /// Whether more may be left.
-    pub(crate) stopped: bool,
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redb::ReadTransaction;
+use bytes::Bytes;
 use steadfast_core::id::{Epoch, SessionKey, Timestamp};
 use steadfast_store::clock::Clock;
 use steadfast_store::error::{ReadError, WriteError};
@@ -17,9 +17,10 @@ use steadfast_store::timers::{Due, Timers};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::group::Group;
-use crate::key;
+use crate::key::{self, KeyRange};
 use crate::operation::{News, Promise, Step};
-use crate::table::{self, TableName};
+use crate::table::TableName;
+use crate::view::View;
 
 /// How far ahead timers are in memory.
 const LOADED_AHEAD_MS: u64 = 10 * 60 * 1_000;
@@ -63,17 +64,14 @@ impl LoadedTimers {
     }
 
     /// Loads all timers of the near future.
-    pub(crate) fn load_anew(&self, read: &ReadTransaction) -> Result<(), Fault> {
+    pub(crate) fn load_anew(&self, view: &View) -> Result<(), Fault> {
         *self.loaded_to() = Timestamp::default();
-        self.load_more(|| table::open(read, TableName::Due))
+        self.load_more(|| Ok(Arc::new(view.clone())))
     }
 
-    /// Loads the timers between the last load and the near future of now. The table is opened
-    /// after the lock is taken: a timer is then either in it, or [`Self::set`] comes later.
-    fn load_more(
-        &self,
-        open: impl FnOnce() -> Result<redb::ReadOnlyTable<&'static [u8], &'static [u8]>, Fault>,
-    ) -> Result<(), Fault> {
+    /// Loads the timers between the last load and the near future of now. It is looked
+    /// after the lock is taken: a timer is then either seen, or [`Self::set`] comes later.
+    fn load_more(&self, look: impl FnOnce() -> Result<Arc<View>, Fault>) -> Result<(), Fault> {
         let mut loaded_to = self.loaded_to();
         let load_to = self.clock.now().plus_ms(LOADED_AHEAD_MS);
         if load_to <= *loaded_to {
@@ -84,12 +82,16 @@ impl LoadedTimers {
             Timestamp(0) => Vec::new(),
             Timestamp(at) => at.saturating_add(1).to_be_bytes().to_vec(),
         };
-        let end = load_to.0.saturating_add(1).to_be_bytes();
-        for row in open()?.range::<&[u8]>(first.as_slice()..end.as_slice())? {
-            let (key, _) = row?;
-            match split_due(key.value()) {
+        let range = KeyRange {
+            first,
+            end: load_to.0.saturating_add(1).to_be_bytes().to_vec(),
+        };
+        let view = look()?;
+        for row in view.sight().rows(TableName::Due, &range)? {
+            let key = row?.key;
+            match split_due(&key) {
                 Some((at, session, epoch)) => self.queue.set(&session, epoch, at),
-                None => tracing::error!(key = ?key.value(), "a timer of nobody is in the store"),
+                None => tracing::error!(key = ?&*key, "a timer of nobody is in the store"),
             }
         }
         *loaded_to = load_to;
@@ -122,10 +124,7 @@ impl RedbTimers {
     async fn load_more(&self) -> Result<(), ReadError> {
         let shared = Arc::clone(&self.engine.shared);
         self.engine
-            .apart(move || {
-                let open = || table::open(&shared.begin_read()?, TableName::Due);
-                shared.timers.load_more(open)
-            })
+            .apart(move || shared.timers.load_more(|| shared.view()))
             .await
     }
 }
@@ -177,32 +176,27 @@ fn set_timer(
     at: Timestamp,
 ) -> Result<Step<()>, Fault> {
     let key = key::numbered(session, epoch.0);
-    let before = group
-        .table(TableName::Timers)?
-        .insert(key.as_slice(), at.0.to_be_bytes().as_slice())?
-        .map(|before| before.value().to_vec());
-    let by_time = group.table(TableName::Due)?;
-    if let Some(before) = before {
-        by_time.remove([before.as_slice(), &key].concat().as_slice())?;
+    if let Some(before) = group.get(TableName::Timers, &key)? {
+        group.remove(TableName::Due, [&*before, &key].concat());
     }
-    let due_key = [at.0.to_be_bytes().as_slice(), &key].concat();
-    by_time.insert(due_key.as_slice(), [].as_slice())?;
+    let at_bytes = at.0.to_be_bytes();
+    group.put(
+        TableName::Due,
+        [at_bytes.as_slice(), &key].concat(),
+        Bytes::new(),
+    );
+    group.put(TableName::Timers, key, at_bytes.to_vec());
     Ok(Step::changed(()).telling(News::TimerSet(session.clone(), epoch, at)))
 }
 
 fn forget_timer(group: &mut Group<'_>, due: &Due) -> Result<Step<()>, Fault> {
     let key = key::numbered(&due.session, due.epoch.0);
     let news = News::TimerForgotten(due.session.clone(), due.epoch);
-    let before = group
-        .table(TableName::Timers)?
-        .remove(key.as_slice())?
-        .map(|before| before.value().to_vec());
-    let Some(before) = before else {
+    let Some(before) = group.get(TableName::Timers, &key)? else {
         return Ok(Step::unchanged(()).telling(news));
     };
-    group
-        .table(TableName::Due)?
-        .remove([before.as_slice(), &key].concat().as_slice())?;
+    group.remove(TableName::Due, [&*before, &key].concat());
+    group.remove(TableName::Timers, key);
     Ok(Step::changed(()).telling(news))
 }
 

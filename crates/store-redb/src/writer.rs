@@ -1,20 +1,36 @@
 //! The writer: one thread that runs all writes of all ports.
 //!
-//! It takes whatever waits, runs it in one transaction, syncs once, then answers each. While it
-//! syncs, the next group gathers; so a single caller waits for about one sync, and many share one.
+//! It takes whatever waits, runs it, writes what changed as one value into the journal, syncs once,
+//! then answers each. While it syncs, the next group gathers; so a single caller waits for about one
+//! sync, and many share one.
+//!
+//! ```text
+//!  group --- only Seen ---> waiting  (in memory, in the file within the sync delay)
+//!    |                         |
+//!    +--- Kept -----> commit: waiting and group into the journal, a slice of moving into the tables
+//!                              |
+//!                          journaled --- enough ---> moving --- all in the tables ---> gone
+//! ```
 
+mod commit;
 mod execute;
+mod moving;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use redb::Database;
+
+use crate::database::Opened;
 use crate::engine::{Health, Message, Shared};
 use crate::folder::FolderLock;
-use crate::operation::{Operation, Promise};
+use crate::operation::Operation;
 use crate::options::Options;
 use crate::storage::Source;
+use crate::view::View;
+use moving::Moving;
 
 /// Operations in one transaction.
 const GROUP_OPERATIONS_MAX: usize = 1_024;
@@ -23,18 +39,23 @@ const GROUP_OPERATIONS_MAX: usize = 1_024;
 /// others waiting for one long sync.
 const GROUP_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// How long a group waits that need not be synced, for one that must be and takes it along. What is
-/// only [`Promise::Seen`] is asked for beside the work, and a commit costs much more than its rows.
-const RIDE_ALONG: Duration = Duration::from_millis(5);
-
 /// The writer's side of a store.
 pub(crate) struct Writer {
     shared: Arc<Shared>,
     receiver: Receiver<Message>,
     source: Source,
     options: Options,
+    /// Open while the store works.
+    database: Option<Arc<Database>>,
+    /// What readers are shown, too.
+    view: View,
+    /// Layout of the file.
+    format: u64,
     /// How many groups were committed.
     groups: u64,
+    /// How many of them are in [`View::journaled`].
+    journaled_groups: usize,
+    moving: Moving,
     /// Since when something that was acknowledged is not synced.
     unsynced_since: Option<Instant>,
     room: Room,
@@ -66,7 +87,7 @@ impl Writer {
         receiver: Receiver<Message>,
         source: Source,
         options: Options,
-        groups: u64,
+        opened: Opened,
         folder: Option<FolderLock>,
     ) -> Self {
         Self {
@@ -74,7 +95,12 @@ impl Writer {
             receiver,
             source,
             options,
-            groups,
+            database: Some(Arc::new(opened.database)),
+            view: opened.view,
+            format: opened.numbers.format,
+            groups: opened.numbers.groups,
+            journaled_groups: opened.journaled_groups,
+            moving: Moving::default(),
             unsynced_since: None,
             room: Room::Enough,
             folder,
@@ -89,7 +115,7 @@ impl Writer {
             tracing::error!(reason, "the store failed");
             shared.health.send_replace(Health::Failed(reason));
             shared.stop_taking();
-            drop(shared.database_mut().take());
+            shared.show(None);
         }
     }
 
@@ -116,24 +142,15 @@ impl Writer {
             Err(RecvTimeoutError::Timeout) => return Received::SyncIsDue,
         };
         let mut bytes = first.size_bytes;
-        let mut must_sync = first.promise == Promise::Kept;
         let mut group = vec![first];
-        let ride_until = Instant::now() + RIDE_ALONG;
         while group.len() < GROUP_OPERATIONS_MAX && bytes < GROUP_BYTES_MAX {
-            let next = if must_sync {
-                self.receiver.try_recv().ok()
-            } else {
-                let left = ride_until.saturating_duration_since(Instant::now());
-                self.receiver.recv_timeout(left).ok()
-            };
-            match next {
-                Some(Message::Operation(operation)) => {
+            match self.receiver.try_recv() {
+                Ok(Message::Operation(operation)) => {
                     bytes = bytes.saturating_add(operation.size_bytes);
-                    must_sync |= operation.promise == Promise::Kept;
                     group.push(operation);
                 }
-                Some(Message::Close) => return Received::End(group),
-                None => break,
+                Ok(Message::Close) => return Received::End(group),
+                Err(_) => break,
             }
         }
         Received::Group(group)
@@ -144,7 +161,12 @@ impl Writer {
             None => Ok(self.receiver.recv()?),
             Some(since) => {
                 let left = self.options.sync_delay().saturating_sub(since.elapsed());
-                self.receiver.recv_timeout(left)
+                // Nothing is tried while there is no room.
+                let full = match self.room {
+                    Room::Full { until, .. } => until.saturating_duration_since(Instant::now()),
+                    Room::Enough => Duration::ZERO,
+                };
+                self.receiver.recv_timeout(left.max(full))
             }
         }
     }
@@ -158,8 +180,11 @@ impl Writer {
             }
         }
         self.sync();
-        let database = self.shared.database_mut().take();
-        if let Some(database) = database
+        self.move_all();
+        self.shared.show(None);
+        // The database ends after all that reads it.
+        drop(self.view);
+        if let Some(database) = self.database.take().and_then(Arc::into_inner)
             && let Err(error) = database.close()
         {
             // All that was promised is synced; the next start only takes longer.

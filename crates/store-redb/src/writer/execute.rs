@@ -1,19 +1,18 @@
 //! Running a group, and what follows when it fails.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redb::Durability;
 use steadfast_store::error::WriteError;
 
 use super::{Room, Writer};
-use crate::database;
+use crate::database::{self, Opened};
 use crate::engine::Health;
 use crate::fault::Fault;
-use crate::group::Group;
-use crate::operation::{Operation, Promise, Rows};
+use crate::operation::Operation;
 use crate::stats::add;
-use crate::table::{self, Number};
+use crate::view::Base;
 
 /// When the disk is full, operations up to this size are tried again without the larger ones:
 /// what needs little room often finds it in the file.
@@ -24,17 +23,21 @@ const FULL_WAIT_MIN: Duration = Duration::from_millis(250);
 const FULL_WAIT_MAX: Duration = Duration::from_secs(8);
 
 /// A group that was not committed in good order.
-struct Failed {
-    phase: Phase,
+pub(super) struct Failed {
+    stage: Stage,
     kind: Kind,
-    reason: String,
+    pub(super) reason: String,
 }
 
 /// How far a group got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Stage {
     /// Certainly not committed.
     Running,
+    /// Nor now: a row of the journal is being moved into its table.
+    Moving,
+    /// Nor now: what was moved is being removed from the journal.
+    Clearing,
     /// Perhaps committed.
     Committing,
 }
@@ -53,10 +56,10 @@ enum Kind {
 
 /// What a committed group came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Committed {
+pub(super) enum Committed {
     /// Nothing was changed.
     Untouched,
-    /// Visible, not synced.
+    /// Visible, in memory.
     Seen,
     /// Synced.
     Kept,
@@ -78,7 +81,6 @@ impl Writer {
         match self.attempt(&mut operations, must_sync) {
             Ok(committed) => {
                 self.note(committed);
-                self.room = Room::Enough;
                 add(&self.shared.counters.operations, operations.len());
                 for operation in &operations {
                     if let Some(news) = operation.news() {
@@ -105,7 +107,7 @@ impl Writer {
     }
 
     /// Why nothing can be written now.
-    fn refusal(&self) -> Option<WriteError> {
+    pub(super) fn refusal(&self) -> Option<WriteError> {
         if *self.shared.health.borrow() != Health::Working {
             return Some(WriteError::Unavailable(self.shared.why_not_open()));
         }
@@ -120,24 +122,24 @@ impl Writer {
             Committed::Untouched => {}
             Committed::Seen => {
                 self.unsynced_since.get_or_insert_with(Instant::now);
-                add(&self.shared.counters.groups, 1);
             }
             Committed::Kept => {
                 self.unsynced_since = None;
+                self.room = Room::Enough;
                 add(&self.shared.counters.groups, 1);
             }
         }
     }
 
-    fn attempt(
+    pub(super) fn attempt(
         &mut self,
         operations: &mut [Operation],
         must_sync: bool,
     ) -> Result<Committed, Failed> {
-        let mut phase = Phase::Running;
+        let mut stage = Stage::Running;
         self.shared.seen.forget();
         let result = catch_unwind(AssertUnwindSafe(|| {
-            self.transact(operations, must_sync, &mut phase)
+            self.transact(operations, must_sync, &mut stage)
         }));
         let (kind, reason) = match result {
             Ok(Ok(committed)) => return Ok(committed),
@@ -149,65 +151,20 @@ impl Writer {
             Err(_) => (Kind::Panicked, "the database panicked".into()),
         };
         Err(Failed {
-            phase,
+            stage,
             kind,
             reason,
         })
     }
 
-    fn transact(
-        &mut self,
-        operations: &mut [Operation],
-        must_sync: bool,
-        phase: &mut Phase,
-    ) -> Result<Committed, Fault> {
-        let slot = self.shared.database();
-        let Some(database) = slot.as_ref() else {
-            return Err(Fault::NotOpen(self.shared.why_not_open()));
-        };
-        let mut transaction = database.begin_write()?;
-        let mut changed = false;
-        let mut sync = must_sync;
-        let mut group = Group::new(&transaction, &self.shared);
-        for operation in operations.iter_mut() {
-            if operation.run(&mut group)? == Rows::Changed {
-                changed = true;
-                sync |= operation.promise == Promise::Kept && self.options.require_fsync;
-            }
-        }
-        drop(group);
-        if !changed && !must_sync {
-            transaction.abort()?;
-            return Ok(Committed::Untouched);
-        }
-        let groups = self.groups.saturating_add(1);
-        let position = self.shared.position();
-        let numbers = [(Number::Position, position), (Number::Groups, groups)];
-        table::set_numbers(&transaction, &numbers)?;
-        transaction.set_durability(if sync {
-            Durability::Immediate
-        } else {
-            Durability::None
-        })?;
-        // With it, opening after a crash takes milliseconds whatever the size, but each commit
-        // syncs twice. Without it, opening reads the whole file once: fast while it is small.
-        let length_bytes = self.shared.seen.length_bytes();
-        transaction.set_quick_repair(sync && length_bytes > self.options.check_bytes_max);
-        *phase = Phase::Committing;
-        transaction.commit()?;
-        self.groups = groups;
-        Ok(if sync {
-            Committed::Kept
-        } else {
-            Committed::Seen
-        })
-    }
-
     fn recover(&mut self, operations: Vec<Operation>, failed: Failed) {
         match failed.kind {
-            Kind::Full => self.recover_from_full_disk(operations, failed.phase),
-            Kind::Corrupt if failed.phase == Phase::Running => self.narrow(operations, &failed),
-            Kind::Panicked if failed.phase == Phase::Running => {
+            Kind::Full => self.recover_from_full_disk(operations, failed.stage),
+            Kind::Corrupt | Kind::Panicked if failed.stage == Stage::Moving => {
+                self.recover_from_stuck_row(operations, failed);
+            }
+            Kind::Corrupt if failed.stage == Stage::Running => self.narrow(operations, &failed),
+            Kind::Panicked if failed.stage == Stage::Running => {
                 // What the panic left must be seen to work before anything rests on it.
                 match self.attempt(&mut [], true) {
                     Ok(committed) => {
@@ -219,6 +176,22 @@ impl Writer {
             }
             Kind::Corrupt | Kind::Panicked | Kind::Broken => self.give_up(operations, failed),
         }
+    }
+
+    /// The group is tried again without the row that its table did not take.
+    fn recover_from_stuck_row(&mut self, operations: Vec<Operation>, failed: Failed) {
+        if !self.pass_over_stuck_row() {
+            self.give_up(operations, failed);
+            return;
+        }
+        if failed.kind == Kind::Panicked {
+            // What the panic left must be seen to work before anything rests on it.
+            match self.attempt(&mut [], true) {
+                Ok(committed) => self.note(committed),
+                Err(_) => return self.give_up(operations, failed),
+            }
+        }
+        self.execute(operations);
     }
 
     /// Finds the operations that need the damaged page: the others must not fail with them.
@@ -237,23 +210,28 @@ impl Writer {
 
     /// Opens the file anew, which is how the database gets over a failed write. Nothing that was
     /// synced is touched by that.
-    fn recover_from_full_disk(&mut self, operations: Vec<Operation>, phase: Phase) {
+    fn recover_from_full_disk(&mut self, operations: Vec<Operation>, stage: Stage) {
         let tried = self.groups.saturating_add(1);
-        if let Err(fault) = self.open_anew() {
+        let was_moving = self.view.moving.is_some();
+        if let Err(fault) = self.open_anew(stage) {
             let reason = format!("it could not be opened anew after the disk was full: {fault}");
             self.give_up(
                 operations,
                 Failed {
-                    phase,
+                    stage,
                     kind: Kind::Broken,
                     reason,
                 },
             );
             return;
         }
-        if phase == Phase::Committing && self.groups >= tried {
+        if stage == Stage::Committing && self.groups >= tried {
             let reason = "the disk was full, and yet the write may have got through".into();
             settle(operations, &WriteError::Unknown(reason));
+            return;
+        }
+        if was_moving && self.may_hold_more() {
+            self.execute(operations);
             return;
         }
         let all = operations.len();
@@ -278,32 +256,54 @@ impl Writer {
         settle(small, &disk_full());
     }
 
-    fn open_anew(&mut self) -> Result<(), Fault> {
-        let mut slot = self.shared.database_mut();
-        drop(slot.take());
-        let (database, numbers) =
-            database::open(&self.source, &self.shared.seen, self.options.cache_bytes)?;
-        *slot = Some(database);
-        drop(slot);
+    fn open_anew(&mut self, stage: Stage) -> Result<(), Fault> {
+        let tried = self.groups.saturating_add(1);
+        // Readers wait here until the file is open again.
+        let mut shown = self.shared.view_mut();
+        drop(shown.take());
+        self.view.base = Arc::new(Base::none());
+        drop(self.database.take());
+        let Opened {
+            database,
+            numbers,
+            mut view,
+            journaled_groups,
+        } = database::open(&self.source, &self.shared.seen, self.options.cache_bytes)?;
+        let is_landed = stage == Stage::Committing && numbers.groups >= tried;
+        if !is_landed {
+            // Acknowledged, and not in the file: it goes on waiting.
+            view.waiting = Arc::clone(&self.view.waiting);
+        }
+        *shown = Some(Arc::new(view.clone()));
+        drop(shown);
+        self.unsynced_since = (!view.waiting.is_empty()).then(Instant::now);
+        self.database = Some(Arc::new(database));
+        self.view = view;
+        self.format = numbers.format;
         self.groups = numbers.groups;
+        self.journaled_groups = journaled_groups;
+        self.forget_moving();
         // What was given out in memory only is not given out again either.
         self.shared.position_past(numbers.position);
-        self.unsynced_since = None;
-        database::fill(&self.shared)
+        database::fill(&self.shared, &self.view)
     }
 
     /// The end of this store: what can be said of each operation is said, the file is closed, and
     /// only opening it in a new process, or at least anew, goes on from what is on the disk.
     fn give_up(&mut self, operations: Vec<Operation>, failed: Failed) {
         tracing::error!(reason = failed.reason, "the store failed");
-        let error = match failed.phase {
-            Phase::Running => WriteError::Unavailable(failed.reason.clone()),
-            Phase::Committing => WriteError::Unknown(failed.reason.clone()),
+        let error = match failed.stage {
+            Stage::Running | Stage::Moving | Stage::Clearing => {
+                WriteError::Unavailable(failed.reason.clone())
+            }
+            Stage::Committing => WriteError::Unknown(failed.reason.clone()),
         };
         self.shared
             .health
             .send_replace(Health::Failed(failed.reason));
-        drop(self.shared.database_mut().take());
+        self.shared.show(None);
+        self.view.base = Arc::new(Base::none());
+        drop(self.database.take());
         // Nothing is left to sync, so nothing is waited for.
         self.unsynced_since = None;
         settle(operations, &error);

@@ -254,6 +254,8 @@ async fn live_and_crash(seed: u64) -> (usize, usize) {
         sync_delay_ms: random.random_range(0..3),
         check_bytes_max: [0, u64::MAX][random.random_range(0..2)],
         cache_bytes: 1024 * 1024,
+        // Mostly so small that rows are being moved at any time.
+        journal_bytes: [1, 10_000, 100_000, 4_000_000][random.random_range(0..4)],
         ..Options::default()
     };
     let mut disk = Disk::default();

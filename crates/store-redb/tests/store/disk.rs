@@ -135,15 +135,20 @@ impl Disk {
         places.len()
     }
 
-    /// Makes nonsense of the page that holds these bytes.
+    /// Makes nonsense of each page that holds these bytes; those that are not in use any more, too.
     pub(crate) fn damage_page(&self, find: &[u8]) {
         let mut state = self.lock();
-        let at = state
+        let places: Vec<usize> = state
             .seen
             .windows(find.len())
-            .position(|bytes| bytes == find);
-        let start = at.unwrap() / PAGE_BYTES * PAGE_BYTES;
-        state.seen[start..start + 8].fill(0xee);
+            .enumerate()
+            .filter(|(_, window)| *window == find)
+            .map(|(at, _)| at / PAGE_BYTES * PAGE_BYTES)
+            .collect();
+        assert!(!places.is_empty());
+        for start in places {
+            state.seen[start..start + 8].fill(0xee);
+        }
         state.kept = state.seen.clone();
     }
 

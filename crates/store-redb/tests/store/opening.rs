@@ -69,7 +69,7 @@ fn a_file_of_another_format_is_refused_and_left_as_it_is() {
             error,
             Some(OpenError::Format {
                 found: 7,
-                known: 1,
+                known: 2,
                 ..
             })
         ),
@@ -93,7 +93,7 @@ fn a_database_of_something_else_is_refused() {
     write.commit().unwrap();
     drop(database);
     let expected = format!(
-        "{} has format 0, this release reads and writes format 1: use the release that wrote it",
+        "{} has format 0, this release reads and writes format 2: use the release that wrote it",
         file.display()
     );
     assert_eq!(refusal(folder.path()), expected);
