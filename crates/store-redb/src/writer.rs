@@ -56,6 +56,8 @@ pub(crate) struct Writer {
     /// How many of them are in [`View::journaled`].
     journaled_groups: usize,
     moving: Moving,
+    /// Large rows of the next commit go to their tables at once.
+    goes_straight: bool,
     /// Since when something that was acknowledged is not synced.
     unsynced_since: Option<Instant>,
     room: Room,
@@ -101,6 +103,7 @@ impl Writer {
             groups: opened.numbers.groups,
             journaled_groups: opened.journaled_groups,
             moving: Moving::default(),
+            goes_straight: true,
             unsynced_since: None,
             room: Room::Enough,
             folder,

@@ -87,12 +87,14 @@ impl Writer {
             None
         };
         let (straight, mut journaled) = self.divide(batch);
+        *stage = Stage::Straight;
         for (name, key, change) in straight {
             if let Some(value) = change {
                 tables.get(name)?.insert(key.as_ref(), value.as_ref())?;
             }
         }
         drop(tables);
+        *stage = Stage::Running;
         let is_moved = slice.as_ref().is_some_and(|slice| slice.next.is_none());
         let stuck = if is_moved {
             *stage = Stage::Clearing;
@@ -132,6 +134,7 @@ impl Writer {
             self.moved(slice);
         }
         self.moving.is_held = false;
+        self.goes_straight = true;
         if !journaled.is_empty() {
             self.journaled_groups += 1;
             let layer = Arc::make_mut(&mut self.view.journaled);
@@ -170,7 +173,9 @@ impl Writer {
         };
         batch.iter().partition(|(name, key, change)| {
             let length = change.as_ref().map(Bytes::len);
-            length.is_some_and(|length| length >= length_min) && !is_journaled(*name, key)
+            self.goes_straight
+                && length.is_some_and(|length| length >= length_min)
+                && !is_journaled(*name, key)
         })
     }
 }

@@ -36,6 +36,8 @@ pub(super) enum Stage {
     Running,
     /// Nor now: a row of the journal is being moved into its table.
     Moving,
+    /// Nor now: a large row is being written into its table.
+    Straight,
     /// Nor now: what was moved is being removed from the journal.
     Clearing,
     /// Perhaps committed.
@@ -160,8 +162,14 @@ impl Writer {
     fn recover(&mut self, operations: Vec<Operation>, failed: Failed) {
         match failed.kind {
             Kind::Full => self.recover_from_full_disk(operations, failed.stage),
-            Kind::Corrupt | Kind::Panicked if failed.stage == Stage::Moving => {
+            Kind::Corrupt | Kind::Panicked
+                if matches!(failed.stage, Stage::Moving | Stage::Straight) =>
+            {
                 self.recover_from_stuck_row(operations, failed);
+            }
+            // It is no operation's page that is damaged.
+            Kind::Corrupt | Kind::Panicked if operations.is_empty() => {
+                self.give_up(operations, failed);
             }
             Kind::Corrupt if failed.stage == Stage::Running => self.narrow(operations, &failed),
             Kind::Panicked if failed.stage == Stage::Running => {
@@ -178,9 +186,14 @@ impl Writer {
         }
     }
 
-    /// The group is tried again without the row that its table did not take.
+    /// The group is tried again with the row that its table did not take in the journal.
     fn recover_from_stuck_row(&mut self, operations: Vec<Operation>, failed: Failed) {
-        if !self.pass_over_stuck_row() {
+        let is_bearable = match failed.stage {
+            // Once, for all large rows of the group: one of them would find no end of pages.
+            Stage::Straight => std::mem::replace(&mut self.goes_straight, false),
+            _ => self.pass_over_stuck_row(),
+        };
+        if !is_bearable {
             self.give_up(operations, failed);
             return;
         }
@@ -190,6 +203,8 @@ impl Writer {
                 Ok(committed) => self.note(committed),
                 Err(_) => return self.give_up(operations, failed),
             }
+            // That commit made large rows go straight again.
+            self.goes_straight = failed.stage != Stage::Straight;
         }
         self.execute(operations);
     }
@@ -293,7 +308,7 @@ impl Writer {
     fn give_up(&mut self, operations: Vec<Operation>, failed: Failed) {
         tracing::error!(reason = failed.reason, "the store failed");
         let error = match failed.stage {
-            Stage::Running | Stage::Moving | Stage::Clearing => {
+            Stage::Running | Stage::Moving | Stage::Straight | Stage::Clearing => {
                 WriteError::Unavailable(failed.reason.clone())
             }
             Stage::Committing => WriteError::Unknown(failed.reason.clone()),

@@ -235,6 +235,11 @@ async fn a_damaged_page_that_a_row_is_moved_to_harms_no_other_session() {
             }
         }
     }
+    // A row that would go to its table at once goes to the journal when that is damaged.
+    let large = Bytes::from(format!("to s7 {}", "x".repeat(20_000)));
+    let key = session("s7");
+    let sent = mailbox.send(&key, Lane::Control, "id", large);
+    sent.await.unwrap();
     // What found no place waits in the journal.
     assert!(store.stats().held_rows > 0);
     drop(mailbox);
