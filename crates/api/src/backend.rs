@@ -79,6 +79,15 @@ impl Backend {
         }
     }
 
+    /// The state of a session that exists, with all that is committed at any node.
+    pub(crate) async fn load_newest(&self, key: &SessionKey) -> Result<Arc<Session>, Problem> {
+        let session = self.within(self.sessions.load_newest(key)).await?;
+        match session.existence {
+            Existence::Open(_) => Ok(session),
+            Existence::Absent | Existence::Deleting(_) => Err(session_not_found()),
+        }
+    }
+
     /// The state of a session, whether it exists or not.
     pub(crate) async fn load_any(&self, key: &SessionKey) -> Result<Arc<Session>, Problem> {
         self.within(self.sessions.load(key)).await

@@ -249,8 +249,8 @@ pub(crate) async fn look_up(
     if backend.has_mail(key, id).await? {
         return Ok(Receipt::accepted(id));
     }
-    // It may have been decided between the two looks.
-    let session = backend.load(key).await?;
+    // It may have been decided between the two looks, or at another node.
+    let session = backend.load_newest(key).await?;
     match Receipt::in_session(&session, id) {
         Some(receipt) => receipt.with_error(backend, key, &session).await,
         None => Err(Problem::new(

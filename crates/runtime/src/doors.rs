@@ -45,6 +45,8 @@ pub(crate) enum Knock {
         timer: Option<Epoch>,
         reply: oneshot::Sender<Result<(), Refusal>>,
     },
+    /// The log has an owner of this generation.
+    Superseded { epoch: Epoch },
     /// The node lets go of its sessions.
     Drain,
 }

@@ -292,6 +292,15 @@ impl Driver {
         }
     }
 
+    /// Whether this owner's generation is over when the log has this one.
+    fn is_superseded(&self, by: Epoch) -> bool {
+        match self.stance {
+            Stance::Looking | Stance::Elsewhere => false,
+            Stance::Owning { epoch } | Stance::Draining { epoch, .. } => epoch < by,
+            Stance::Releasing => self.journal.decided().epoch < by,
+        }
+    }
+
     /// Whether the owned session was deleted, or never came to be.
     fn is_gone(&self) -> bool {
         matches!(self.journal.decided().existence, Existence::Absent)
@@ -301,6 +310,10 @@ impl Driver {
         match wake_up {
             WakeUp::Appended(round) => return self.appended(round).await,
             WakeUp::Finished(finished) => self.finished(*finished),
+            WakeUp::Knocked(Some(Knock::Superseded { epoch })) if self.is_superseded(epoch) => {
+                tracing::info!(session = %self.seat.key, "session was lost to another owner");
+                return Some(End::Lost);
+            }
             WakeUp::Knocked(Some(knock)) => Box::pin(self.knocked(knock)).await,
             WakeUp::Knocked(None) => self.inbox_open = false,
             WakeUp::ChoreDone(chore) => Box::pin(self.chore_done(chore)).await,

@@ -67,6 +67,11 @@ impl Members {
         self.silence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How often this node was out of hearing for so long that others may have taken it for dead.
+    pub(crate) fn absences(&self) -> u64 {
+        self.silence().absences()
+    }
+
     /// Whether no other process is at the store.
     pub(crate) fn are_alone(&self) -> bool {
         self.alone

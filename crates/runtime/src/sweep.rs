@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::doors::Doors;
+use crate::doors::{Doors, Knock};
 use crate::host::Host;
 use crate::sessions::Sessions;
 
@@ -32,6 +32,8 @@ pub(crate) struct Sweep {
     sessions: Sessions,
     sweeps: u64,
     own_entries_at: Instant,
+    /// Absences of this node after which its sessions were looked at.
+    absences: u64,
 }
 
 impl Sweep {
@@ -42,6 +44,7 @@ impl Sweep {
             sessions,
             sweeps: 0,
             own_entries_at: Instant::now(),
+            absences: 0,
         }
     }
 
@@ -63,7 +66,7 @@ impl Sweep {
             if Instant::now() >= sweep_at {
                 tokio::select! { biased;
                     () = shutdown.cancelled() => return,
-                    () = self.index() => {}
+                    () = self.sweep() => {}
                 }
                 sweep_at = Instant::now() + self.pause();
             }
@@ -87,6 +90,50 @@ impl Sweep {
                 tracing::warn!(session = %key, ?error, "session not opened again");
             }
         }
+    }
+
+    async fn sweep(&mut self) {
+        let absences = self.host.members.absences();
+        if absences > self.absences {
+            self.absences = absences;
+            self.look_for_successors().await;
+        }
+        self.index().await;
+    }
+
+    /// Others may have taken this node for dead while it heard nothing, and an owner that has nothing
+    /// to write would never learn that it was replaced: whoever reads here would be shown its past.
+    async fn look_for_successors(&self) {
+        let room = Arc::new(Semaphore::new(self.host.options.sweep_letters_max.max(1)));
+        let mut looks = JoinSet::new();
+        for door in self.doors.all() {
+            let owned = door.committed().borrow().clone();
+            let Some(session) = owned.filter(|_| door.owns(&self.host.node)) else {
+                continue;
+            };
+            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
+                return;
+            };
+            let log = Arc::clone(&self.host.stores.log);
+            looks.spawn(async move {
+                match log.tail(&session.key).await {
+                    Ok(tail) => {
+                        let epoch = tail.last.map(|last| last.epoch);
+                        if let Some(epoch) = epoch.filter(|epoch| *epoch > session.epoch) {
+                            // Who is gone by now knows it.
+                            let _gone = door.knock(Knock::Superseded { epoch }).await;
+                        }
+                    }
+                    // Its next append tells.
+                    Err(error) => {
+                        tracing::debug!(session = %session.key, %error, "owner not looked for");
+                    }
+                }
+                drop(permit);
+            });
+            while looks.try_join_next().is_some() {}
+        }
+        while looks.join_next().await.is_some() {}
     }
 
     /// Looks at the nodes that the index names.

@@ -69,6 +69,8 @@ impl Driver {
                 }
             },
             Knock::Drain => self.drain(),
+            // The loop ends for it.
+            Knock::Superseded { .. } => {}
         }
         self.mail_was_read_since();
     }
@@ -286,7 +288,7 @@ pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End, alone: bool) {
             Knock::Mail { reply, .. } => {
                 let _ = reply.send(Err(refusal.clone()));
             }
-            Knock::Drain => {}
+            Knock::Drain | Knock::Superseded { .. } => {}
         }
     }
 }

@@ -16,6 +16,10 @@ pub(super) struct Silence {
     own: Option<Instant>,
     /// Own renewals that were heard.
     own_count: u64,
+    /// When the last was heard, whatever was missed meanwhile.
+    own_heard: Option<Instant>,
+    /// Gaps between them in which others may have taken this node for dead.
+    absences: u64,
     /// What was missed before this says nothing.
     floor: Duration,
     heard: BTreeMap<NodeId, Duration>,
@@ -36,6 +40,8 @@ impl Silence {
             listened: Duration::ZERO,
             own: None,
             own_count: 0,
+            own_heard: None,
+            absences: 0,
             floor: Duration::ZERO,
             heard: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -53,6 +59,16 @@ impl Silence {
             }
         }
         self.own_count += 1;
+        let before = self.own_heard.replace(now);
+        let absent = |before| now.saturating_duration_since(before) > self.gap_max;
+        if before.is_some_and(absent) {
+            self.absences += 1;
+        }
+    }
+
+    /// How often this node was out of hearing for so long that others may have taken it for dead.
+    pub(super) fn absences(&self) -> u64 {
+        self.absences
     }
 
     /// How many own renewals were heard so far.
@@ -146,6 +162,20 @@ mod tests {
         assert_eq!(silence.of(&node("a")), 3 * SECOND);
         silence.renewed(node("a"));
         assert_eq!(silence.of(&node("a")), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_absence_counts_also_when_it_was_an_interruption() {
+        let mut silence = Silence::new(2 * SECOND);
+        let start = Instant::now();
+        silence.own_renewed(start);
+        silence.own_renewed(start + SECOND);
+        assert_eq!(silence.absences(), 0);
+        silence.interrupted();
+        silence.own_renewed(start + 9 * SECOND);
+        assert_eq!(silence.absences(), 1);
+        silence.own_renewed(start + 10 * SECOND);
+        assert_eq!(silence.absences(), 1);
     }
 
     #[test]

@@ -262,6 +262,29 @@ async fn a_frozen_owner_is_replaced_and_yields_when_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replaced_owner_that_has_nothing_to_write_learns_of_it_when_it_is_back() {
+    let world = World::shared();
+    let (one, plan, _layer) = wired(&world).await;
+    let other = world.start().await;
+    sleep(Duration::from_secs(5)).await;
+    let key = key("s");
+    one.send(&key, "m1", &script(json!([{ "hang": 600 }])))
+        .await;
+    plan.block();
+    sleep(Duration::from_secs(25)).await;
+    assert_eq!(owners(&world, "s").await, ["n1", "n2"]);
+    other.send(&key, "m2", "hello").await;
+    plan.open();
+    // At once for who asks for something that it does not know.
+    let newest = one.sessions.load_newest(&key).await.unwrap();
+    assert_eq!(newest.queue.len(), 1);
+    let gone = timeout(Duration::from_secs(10), one.until_gone()).await;
+    assert_eq!(gone, Ok(()));
+    let state = one.sessions.load(&key).await.unwrap();
+    assert_eq!(state.queue.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_living_owner_that_was_taken_for_dead_is_found_again_when_it_dies() {
     let world = World::shared();
     let (one, other) = (world.start().await, world.start().await);
