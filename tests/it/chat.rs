@@ -1,7 +1,7 @@
 //! The published chat client over the real routes: the tests are in `tests/chat`, written for Node.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use steadfast_tests::http_server::{HttpServer, Request, Response};
 use steadfast_tests::ledger::{Behaviour, Ledger};
 use steadfast_tests::left_out;
+use steadfast_tests::node_project::installed;
 use steadfast_tests::product::Product;
 use tokio::process::Command;
 use tokio::sync::Mutex;
@@ -130,54 +131,8 @@ async fn the_example_page_builds_and_the_readme_shows_it() {
     assert!(built.status.success(), "{}", shown(&built));
 }
 
-/// A Node project with what it needs, beside the tools of the test command; installed once for each
-/// lock file.
-async fn installed(source: &Path, name: &str) -> Result<PathBuf, String> {
-    let tools = match std::env::var_os("STEADFAST_TOOLS") {
-        Some(folder) => PathBuf::from(folder),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools"),
-    };
-    let project = tools.join(name);
-    copy(source, &project);
-    let lock = fs::read(source.join("package-lock.json")).unwrap();
-    let mark = project.join("installed-lock.json");
-    if fs::read(&mark).is_ok_and(|installed| installed == lock) {
-        return Ok(project);
-    }
-    let installed = Command::new("npm")
-        .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
-        .current_dir(&project)
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .map_err(|error| format!("npm cannot be started: {error}"))?;
-    if !installed.status.success() {
-        return Err(format!("npm ci failed: {}", one_line(&shown(&installed))));
-    }
-    fs::write(&mark, lock).unwrap();
-    Ok(project)
-}
-
-/// Copies a project's own files.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_file() {
-            fs::copy(entry.path(), target).unwrap();
-        } else if entry.file_name() == "src" {
-            copy(&entry.path(), &target);
-        }
-    }
-}
-
 fn shown(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);
     let (out, err) = (String::from_utf8_lossy(out), String::from_utf8_lossy(err));
     format!("{out}{err}")
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

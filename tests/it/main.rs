@@ -14,6 +14,7 @@ mod crash_matrix;
 mod damaged_record;
 mod full_disk;
 mod many_sessions;
+mod mcp;
 mod models;
 mod neighbours;
 mod on_a_broker;

@@ -24,6 +24,7 @@ pub mod http_server;
 pub mod joined;
 pub mod ledger;
 pub mod left_out;
+pub mod node_project;
 pub mod product;
 pub mod provider_events;
 pub mod provider_rules;

@@ -11,6 +11,7 @@ mod document;
 pub mod duration;
 mod key_path;
 mod load;
+pub mod mcp;
 pub mod nats;
 mod nearest;
 pub mod node;

@@ -45,8 +45,9 @@ impl Telemetry {
         // The exporter makes an HTTP client, with or without TLS.
         crate::tls::install();
         // Actors are how it is built, not what it does.
-        let lines_shown = EnvFilter::builder().parse(format!("ractor=warn,{}", options.log))?;
-        let spans_exported = EnvFilter::builder().parse("info,ractor=off")?;
+        let lines_shown =
+            EnvFilter::builder().parse(format!("ractor=warn,rmcp=off,{}", options.log))?;
+        let spans_exported = EnvFilter::builder().parse("info,ractor=off,rmcp=off")?;
         let traces = match &options.otlp_endpoint {
             Some(endpoint) => Some(exporter(endpoint, options)?),
             None => None,

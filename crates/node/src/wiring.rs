@@ -2,6 +2,7 @@
 
 mod agents;
 mod auth;
+pub(crate) mod mcp;
 mod metrics;
 pub(crate) mod nats;
 mod providers;
@@ -152,6 +153,7 @@ fn runtime_options(config: &Config, fsync: bool, rust_tools: bool) -> steadfast_
             blocking_max: config.tools.blocking_max as usize,
             http_max: config.tools.http_max as usize,
             commands_max: config.tools.commands_max as usize,
+            mcp_max: config.tools.mcp_max as usize,
             // Nobody needs them where all tools are endpoints, programs and the client's.
             function_threads: if rust_tools {
                 config.tools.function_threads as usize

@@ -105,14 +105,16 @@ impl Agent {
         let filter = self.turn_filter(turn);
         let tool_choice = self.control.choice(turn);
         let output_schema = turn.options.output_schema.as_ref();
-        if matches!(filter, Cow::Borrowed(_))
+        let fixed = self.catalog.sources().is_empty();
+        if fixed
+            && matches!(filter, Cow::Borrowed(_))
             && tool_choice == self.settings.tool_choice
             && output_schema.is_none()
         {
             return Cow::Borrowed(&self.settings);
         }
         let mut settings = self.settings.clone();
-        if let Cow::Owned(filter) = filter {
+        if !fixed || matches!(filter, Cow::Owned(_)) {
             settings.tools = Arc::new(declarations(&self.catalog, &filter));
         }
         settings.tool_choice = tool_choice;
@@ -124,7 +126,7 @@ impl Agent {
 }
 
 fn declarations(catalog: &Catalog, filter: &ToolFilter) -> Vec<ToolDeclaration> {
-    let declare = |tool: &Arc<Tool>| ToolDeclaration {
+    let declare = |tool: Arc<Tool>| ToolDeclaration {
         name: tool.spec.name.clone(),
         description: tool.spec.description.clone(),
         input_schema: tool.spec.input_schema.clone(),
@@ -133,5 +135,5 @@ fn declarations(catalog: &Catalog, filter: &ToolFilter) -> Vec<ToolDeclaration> 
             options: provider.options.clone(),
         }),
     };
-    catalog.offered(filter).map(declare).collect()
+    catalog.offered(filter).into_iter().map(declare).collect()
 }

@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) history_room: Room,
     /// Drawn at process start.
     pub(crate) node: NodeId,
+    /// When it started.
+    pub(crate) started: tokio::time::Instant,
     /// Where tools run.
     pub(crate) pools: Pools,
     /// Which nodes are alive.

@@ -33,6 +33,7 @@ mod journal;
 mod dispatch;
 mod load;
 mod pools;
+mod sources;
 mod spill;
 mod trace;
 mod triage;

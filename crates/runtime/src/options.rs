@@ -103,6 +103,8 @@ pub struct PoolOptions {
     pub http_max: usize,
     /// Calls of commands, each a process.
     pub commands_max: usize,
+    /// Calls of tools of MCP servers.
+    pub mcp_max: usize,
     /// Threads for asynchronous Rust functions, apart from those that drive sessions and stores: a
     /// function that blocks its thread, against its promise, then holds up other functions and
     /// nothing else. 0: they run on the threads of the runtime that started this one.
@@ -117,6 +119,7 @@ impl PoolOptions {
             Executor::Blocking => self.blocking_max,
             Executor::Http => self.http_max,
             Executor::Command => self.commands_max,
+            Executor::Mcp => self.mcp_max,
         }
     }
 }
@@ -128,6 +131,7 @@ impl Default for PoolOptions {
             blocking_max: 64,
             http_max: 1_024,
             commands_max: 64,
+            mcp_max: 1_024,
             function_threads: 0,
         }
     }

@@ -23,7 +23,6 @@ use steadfast_core::id::SessionKey;
 use steadfast_tools::catalog::Tool;
 use steadfast_tools::worker::Executor;
 
-use crate::agent::Agents;
 use crate::options::PoolOptions;
 use desk::Desk;
 pub(crate) use desk::Slot;
@@ -40,15 +39,14 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    /// Pools for the tools of these agents.
-    pub(crate) async fn start(options: &PoolOptions, agents: &Agents) -> Result<Self, SpawnErr> {
+    /// Pools without anybody in them.
+    pub(crate) async fn start(options: &PoolOptions) -> Result<Self, SpawnErr> {
         let mut wardens = Vec::with_capacity(Executor::ALL.len());
         for executor in Executor::ALL {
             wardens.push((executor, Warden::spawn(executor).await?));
         }
-        let tools = agents.values().flat_map(|agent| agent.catalog.tools());
         Ok(Self {
-            desk: Arc::new(Desk::new(options, tools)),
+            desk: Arc::new(Desk::new(options)),
             wardens,
             threads: Threads::new(options.function_threads),
         })
@@ -77,7 +75,7 @@ impl Pools {
         let threads = match executor {
             Executor::Function => self.threads.handle(),
             // A thread of its own, or our own code that never blocks.
-            Executor::Blocking | Executor::Http | Executor::Command => None,
+            Executor::Blocking | Executor::Http | Executor::Command | Executor::Mcp => None,
         };
         worker::spawn(warden.get_cell(), threads, work).await
     }

@@ -24,6 +24,7 @@ use crate::options::Options;
 use crate::pools::Pools;
 use crate::queue::QueueDriver;
 use crate::sessions::Sessions;
+use crate::sources::Sources;
 use crate::sweep::Sweep;
 use crate::timers;
 use steadfast_store::clock::Clock;
@@ -40,6 +41,9 @@ pub enum StartError {
     /// The supervisor of a tool pool did not start.
     #[error("the supervisor of a tool pool did not start")]
     Pools(#[source] SpawnErr),
+    /// The supervisor of the sources of tools did not start.
+    #[error("the supervisor of MCP servers did not start")]
+    Sources(#[source] SpawnErr),
     /// No worker could ever run a tool.
     #[error(
         "tool {tool:?} of agent {agent} is remote, and this store has no tool queue: give the tool \
@@ -63,6 +67,7 @@ pub struct RuntimeHandle {
     /// Its lease and its door, until all sessions are let go.
     closed: CancellationToken,
     tasks: JoinSet<()>,
+    sources: Option<Sources>,
 }
 
 /// What a runtime left behind when it was shut down.
@@ -88,9 +93,10 @@ impl Runtime {
         if stores.tool_queue.is_none() {
             refuse_remote_tools(&agents)?;
         }
-        let pools = Pools::start(&options.pools, &agents)
+        let pools = Pools::start(&options.pools)
             .await
             .map_err(StartError::Pools)?;
+        let sources = Sources::start(&agents).await.map_err(StartError::Sources)?;
         let members = Members::new(node.clone(), stores.clone(), &options);
         let history_room = Room::new(options.kept_history_bytes_max);
         let host = Arc::new(Host {
@@ -100,6 +106,7 @@ impl Runtime {
             agents,
             clock,
             node,
+            started: tokio::time::Instant::now(),
             pools,
             members: Arc::new(members),
             cut: Cut::default(),
@@ -135,6 +142,7 @@ impl Runtime {
             shutdown,
             closed,
             tasks,
+            sources: Some(sources),
         };
         Ok((sessions, handle))
     }
@@ -144,7 +152,7 @@ impl Runtime {
 fn refuse_remote_tools(agents: &Agents) -> Result<(), StartError> {
     for (name, agent) in agents.iter() {
         let remote = |tool: &&Arc<Tool>| tool.spec.place == Place::Remote;
-        if let Some(tool) = agent.catalog.tools().find(remote) {
+        if let Some(tool) = agent.catalog.tools().iter().find(remote) {
             return Err(StartError::NoToolQueue {
                 agent: name.clone(),
                 tool: tool.spec.name.clone(),
@@ -165,6 +173,9 @@ impl RuntimeHandle {
         }
         self.closed.cancel();
         while self.tasks.join_next().await.is_some() {}
+        if let Some(sources) = self.sources.take() {
+            sources.stop().await;
+        }
         Drained {
             left: self.doors.len(),
             repeated: self.host.cut.repeated.load(Ordering::Relaxed),

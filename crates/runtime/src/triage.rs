@@ -36,7 +36,7 @@ pub(crate) fn reply(pools: &Pools, agent: &Agent, turn: &Turn, reply: &ModelRepl
             // A provider's reply comes whole: what is not here cannot be checked.
             Stored::Blob(_) => agent.catalog.triage(&call.tool, &unread(), &filter),
         };
-        let slot = reserve(pools, agent.catalog.get(&call.tool), &mut triage);
+        let slot = reserve(pools, agent.catalog.get(&call.tool).as_ref(), &mut triage);
         triaged.slots.extend(slot.map(|slot| (index, slot)));
         triaged.triage.push(triage);
     }
@@ -53,7 +53,7 @@ pub(crate) fn agreed(
 ) -> (CallTriage, Option<Slot>) {
     let filter = agent.turn_filter(turn);
     let mut triage = agent.catalog.triage_agreed(tool, input, &filter);
-    let slot = reserve(pools, agent.catalog.get(tool), &mut triage);
+    let slot = reserve(pools, agent.catalog.get(tool).as_ref(), &mut triage);
     (triage, slot)
 }
 
@@ -91,12 +91,13 @@ pub(crate) fn open_calls(agent: Option<&Agent>, session: &Session) -> Vec<(CallI
     calls
         .filter(|call| !call.is_settled())
         .filter_map(|call| {
+            let recorded = RuleToday {
+                rule: call.triage.rule,
+                has_check: call.triage.has_check,
+            };
             let today = match agent {
-                Some(agent) => agent.catalog.rule_today(&call.tool)?,
-                None => RuleToday {
-                    rule: call.triage.rule,
-                    has_check: call.triage.has_check,
-                },
+                Some(agent) => agent.catalog.rule_today(&call.tool, recorded)?,
+                None => recorded,
             };
             Some((call.id, today))
         })

@@ -21,8 +21,8 @@
 //! may overlap with it, which is what `keyed` means and `safe` allows.
 
 pub mod lifeline;
-mod options;
-mod process;
+pub(crate) mod options;
+pub(crate) mod process;
 
 use std::time::Duration;
 

@@ -13,6 +13,7 @@ use steadfast_core::content::ToolOutput;
 use steadfast_core::input::{CheckAnswer, InDoubtPolicy, Place, ReplayRule};
 
 use crate::approval::ApprovalPolicy;
+use crate::catalog::Line;
 use crate::function::{BlockingHandler, Handler, ToolCall};
 use crate::spec::{Approval, ProviderType, ToolKind, ToolSpec};
 use crate::worker::ToolWorker;
@@ -49,6 +50,8 @@ pub struct ToolDefinition {
     pub(crate) policy: Option<ApprovalPolicy>,
     pub(crate) model_view: Option<ModelView>,
     pub(crate) check: Option<CheckHandler>,
+    /// `None`: one of its own.
+    pub(crate) line: Option<Line>,
 }
 
 impl ToolDefinition {
@@ -60,6 +63,7 @@ impl ToolDefinition {
             policy: None,
             model_view: None,
             check: None,
+            line: None,
         }
     }
 

@@ -206,8 +206,9 @@ mod tests {
     #[test]
     fn there_is_one_of_each_kind() {
         let catalog = catalog();
-        let kinds: Vec<_> = catalog
-            .tools()
+        let tools = catalog.tools();
+        let kinds: Vec<_> = tools
+            .iter()
             .map(|tool| (tool.spec.name.as_str(), tool.spec.replay, tool.spec.place))
             .collect();
         assert_eq!(

@@ -3,7 +3,7 @@
 //! ```text
 //!  configuration, Rust code ---> Catalog --triage--> is it known, active, valid, allowed, startable
 //!                                   |
-//!                                   +---> ToolWorker: function | HTTP | command | (client: none)
+//!                                   +---> ToolWorker: function | HTTP | command | MCP | (client: none)
 //!                                   |
 //!                                   +---> tool queue ---> RemoteWorker, here or elsewhere
 //! ```
@@ -23,6 +23,7 @@ pub mod demo;
 pub mod filter;
 pub mod function;
 pub mod http;
+pub mod mcp;
 mod received;
 pub mod remote;
 pub mod schema;

@@ -21,6 +21,9 @@ pub struct ToolSpec {
     /// Which of a model provider's tools it is; only of the two kinds that are one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderType>,
+    /// Which tool of which MCP server it is; only of those that are one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp: Option<McpOrigin>,
     /// Where it runs.
     pub place: Place,
     /// May a call be repeated.
@@ -66,6 +69,7 @@ impl ToolSpec {
             output_schema: None,
             kind: ToolKind::Function,
             provider: None,
+            mcp: None,
             place: Place::Local,
             replay: ReplayRule::Never,
             check: false,
@@ -96,6 +100,15 @@ pub struct ProviderType {
     /// The provider's own settings of the tool, an object.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub options: Value,
+}
+
+/// Where a tool of an MCP server comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpOrigin {
+    /// The server, as configured.
+    pub server: String,
+    /// The tool's name there.
+    pub tool: String,
 }
 
 /// Who defines and who runs a tool.

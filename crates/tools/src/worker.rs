@@ -102,11 +102,19 @@ pub enum Executor {
     Http,
     /// A process.
     Command,
+    /// A request to an MCP server.
+    Mcp,
 }
 
 impl Executor {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Function, Self::Blocking, Self::Http, Self::Command];
+    pub const ALL: [Self; 5] = [
+        Self::Function,
+        Self::Blocking,
+        Self::Http,
+        Self::Command,
+        Self::Mcp,
+    ];
 }
 
 impl fmt::Display for Executor {
@@ -116,6 +124,7 @@ impl fmt::Display for Executor {
             Self::Blocking => "blocking",
             Self::Http => "http",
             Self::Command => "command",
+            Self::Mcp => "mcp",
         })
     }
 }

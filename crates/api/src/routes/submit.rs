@@ -187,11 +187,12 @@ async fn check_tools(api: &Api, key: &SessionKey, body: &SubmitBody) -> Result<(
         return Ok(());
     };
     for (field, name) in named {
-        if agent.catalog.get(name).is_some() {
+        if agent.catalog.may_have(name) {
             continue;
         }
         let mut detail = format!("`{field}`: agent `{}` has no tool `{name}`", agent.name);
-        let known = agent.catalog.tools().map(|tool| tool.spec.name.as_str());
+        let tools = agent.catalog.tools();
+        let known = tools.iter().map(|tool| tool.spec.name.as_str());
         if let Some(near) = nearest(name, known) {
             detail.push_str(&format!("; did you mean `{near}`?"));
         }

@@ -1,5 +1,7 @@
 //! `[agents.NAME]`: who answers.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,6 +10,7 @@ use steadfast_core::input::{Durability, Policy};
 use steadfast_runtime::agent::Drive;
 
 use crate::config::duration::Duration;
+use crate::config::mcp::McpOptions;
 use crate::config::tool::ToolOptions;
 
 /// An agent: a model with instructions, tools and limits.
@@ -82,6 +85,9 @@ pub struct AgentOptions {
     /// What it can do.
     #[serde(default)]
     pub tools: Vec<ToolOptions>,
+    /// MCP servers whose tools it has, by name.
+    #[serde(default)]
+    pub mcp: BTreeMap<String, McpOptions>,
 }
 
 /// What holds in some steps of a turn. The first rule that says something of a step's choice decides
@@ -132,7 +138,7 @@ pub enum DurabilityKind {
 #[serde(rename_all = "kebab-case")]
 pub enum DriveKind {
     /// The node that took the request. One without the role `driver` hands a turn over after
-    /// `node.handover_after`, and takes no agent with tools that are commands.
+    /// `node.handover_after`, and takes no agent with tools or MCP servers that are commands.
     #[default]
     Request,
     /// A node with the role `driver`, by the queue, from the start.
@@ -176,6 +182,7 @@ impl AgentOptions {
             stop_after_tools: Vec::new(),
             output_schema: None,
             tools: Vec::new(),
+            mcp: BTreeMap::new(),
         }
     }
 
@@ -183,12 +190,16 @@ impl AgentOptions {
     pub fn drive(&self) -> Drive {
         match self.drive {
             DriveKind::Queue => Drive::Queue,
-            // A command's process would be cut off by a hand-over.
-            DriveKind::Request if self.tools.iter().any(|tool| tool.command.is_some()) => {
-                Drive::Driver
-            }
+            // A process would be cut off by a hand-over.
+            DriveKind::Request if self.has_processes() => Drive::Driver,
             DriveKind::Request => Drive::Request,
         }
+    }
+
+    /// Whether tools of it are processes of the node.
+    fn has_processes(&self) -> bool {
+        self.tools.iter().any(|tool| tool.command.is_some())
+            || self.mcp.values().any(|server| server.command.is_some())
     }
 
     /// The limits as the session's state machine has them.

@@ -3,6 +3,7 @@
 
 mod agent;
 mod control;
+mod mcp;
 mod node;
 mod provider;
 mod provider_tool;

@@ -37,7 +37,7 @@ api_key = "sk-live-0123456789"
 modell = "anthropic/claude"
 harness = "codex"
 max_steps = 0
-mcp = { docs = { url = "http://x" } }
+mcp = { docs = { ulr = "http://x" } }
 "#;
     let error = error(text);
     assert!(!error.contains("sk-live"));

@@ -14,6 +14,9 @@ pub struct ToolsOptions {
     /// Calls of commands at the same time, at most; each is a process.
     #[schemars(range(min = 1))]
     pub commands_max: u32,
+    /// Calls of tools of MCP servers at the same time, at most.
+    #[schemars(range(min = 1))]
+    pub mcp_max: u32,
     /// Calls of Rust functions at the same time, at most.
     #[schemars(range(min = 1))]
     pub functions_max: u32,
@@ -30,6 +33,7 @@ impl Default for ToolsOptions {
         Self {
             http_max: 1_024,
             commands_max: 64,
+            mcp_max: 1_024,
             functions_max: 4_096,
             blocking_max: 64,
             function_threads: 2,

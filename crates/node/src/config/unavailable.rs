@@ -11,7 +11,6 @@ pub(crate) fn key(path: &KeyPath) -> Option<&'static str> {
         ["node", "replicas"] => REPLICAS,
         ["agents", _, "drive"] => "the node that takes a message drives its turn: leave it out",
         ["agents", _, "builtins" | "permission_mode"] => FOREIGN,
-        ["agents", _, "mcp"] => "wrap the server's tools as HTTP or command tools",
         ["agents", _, "workspace"] => "give the agent HTTP or command tools that work on files",
         [
             "agents",

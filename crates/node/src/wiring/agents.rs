@@ -13,7 +13,7 @@ use steadfast_tools::catalog::Catalog;
 use steadfast_tools::definition::ToolDefinition;
 use steadfast_tools::filter::ToolFilter;
 
-use super::{providers, tools};
+use super::{mcp, providers, tools};
 use crate::config::Config;
 use crate::config::agent::AgentOptions;
 use crate::start_error::StartError;
@@ -112,6 +112,9 @@ fn catalog(
     let mut builder = Catalog::builder();
     for tool in &options.tools {
         builder = builder.with(tools::definition(agent, tool)?);
+    }
+    for (name, server) in &options.mcp {
+        builder = builder.with_source(Arc::new(mcp::server(agent, name, server)?));
     }
     builder
         .with_all(own)

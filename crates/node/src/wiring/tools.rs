@@ -73,12 +73,7 @@ fn limited(mut tool: ToolDefinition, options: &ToolOptions) -> ToolDefinition {
             InDoubtKind::TellModel => InDoubtPolicy::TellModel,
             InDoubtKind::Wait => InDoubtPolicy::Wait,
         })
-        .approval(match options.approval {
-            ApprovalKind::NotApplicable => Approval::NotApplicable,
-            ApprovalKind::Approved => Approval::Approved,
-            ApprovalKind::UserApproval => Approval::UserApproval,
-            ApprovalKind::Denied => Approval::Denied,
-        })
+        .approval(approval(options.approval))
         .deadline(options.deadline.get())
         .attempts_max(
             options
@@ -98,7 +93,16 @@ fn limited(mut tool: ToolDefinition, options: &ToolOptions) -> ToolDefinition {
     tool
 }
 
-fn rule(kind: ReplayKind) -> ReplayRule {
+pub(super) fn approval(kind: ApprovalKind) -> Approval {
+    match kind {
+        ApprovalKind::NotApplicable => Approval::NotApplicable,
+        ApprovalKind::Approved => Approval::Approved,
+        ApprovalKind::UserApproval => Approval::UserApproval,
+        ApprovalKind::Denied => Approval::Denied,
+    }
+}
+
+pub(super) fn rule(kind: ReplayKind) -> ReplayRule {
     match kind {
         ReplayKind::Safe => ReplayRule::Safe,
         ReplayKind::Keyed => ReplayRule::Keyed,
@@ -114,7 +118,7 @@ fn http_options(options: &HttpOptions) -> Result<steadfast_tools::http::HttpOpti
     })
 }
 
-fn command_options(
+pub(super) fn command_options(
     options: &CommandOptions,
 ) -> Result<steadfast_tools::command::CommandOptions, SecretError> {
     Ok(steadfast_tools::command::CommandOptions {

@@ -41,11 +41,11 @@ async fn ask(task: &Task, id: CallId, attempt: u32) -> Option<CheckAnswer> {
     // Waiting for a place says nothing about the call: its time begins after that.
     let slot = tokio::select! { biased;
         () = task.cancelled.cancelled() => return None,
-        slot = pools.reserve(tool, &task.session.key) => slot,
+        slot = pools.reserve(&tool, &task.session.key) => slot,
     };
     let deadline = task.host.now().plus_ms(CHECK_MS);
     let asked = async {
-        let worker = worker(tool).ok()?;
+        let worker = worker(&tool).ok()?;
         let job = job(task, call, attempt, deadline).await.ok()?;
         let executor = worker.executor();
         let work = async move {

@@ -1,6 +1,7 @@
 //! Asks the model for its next reply, shows it while it comes, and triages the calls in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast_core::content::ModelReply;
 use steadfast_core::input::{FailureClass, Input, ModelFailure};
@@ -16,6 +17,9 @@ use super::task::{Ended, Task};
 use crate::agent::{self, Agent};
 use crate::feed::Shown;
 use crate::triage;
+
+/// How long after the start of the node a model call waits for servers that were not reached yet.
+const SETTLE_MAX: Duration = Duration::from_secs(3);
 
 pub(super) async fn run(task: Task) -> Ended {
     let effect = task.effect;
@@ -42,6 +46,7 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
     let turn = task.session.turn.as_ref();
     let turn = turn.ok_or_else(|| fatal("internal", "no turn is open".into()))?;
     let blobs = SessionBlobs(Arc::clone(&task.host.stores.blobs));
+    settle(task, agent).await;
     let settings = agent.turn_settings(turn);
     let request = turn_request(&task.session, &settings, &blobs, &task.history).await?;
     let mut reply = ask(task, agent, request, Shown::by(&task.effect)).await?;
@@ -60,6 +65,22 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
         }),
         slots: triaged.slots,
     })
+}
+
+/// Just after the start of the node the servers that have an agent's tools are given a moment; later
+/// nobody waits for one.
+async fn settle(task: &Task, agent: &Agent) {
+    let until = task.host.started + SETTLE_MAX;
+    let tried = async {
+        for source in agent.catalog.sources() {
+            source.tried().await;
+        }
+    };
+    tokio::select! { biased;
+        () = task.cancelled.cancelled() => {}
+        () = tried => {}
+        () = tokio::time::sleep_until(until) => {}
+    }
 }
 
 /// The session's agent; without it nobody can be asked.

@@ -14,7 +14,7 @@ pub(super) async fn run(task: Task, call: CallId) -> Ended {
         Some(tool) => {
             tokio::select! { biased;
                 () = task.cancelled.cancelled() => return Ended::silently(),
-                slot = task.host.pools.reserve(tool, &task.session.key) => slot,
+                slot = task.host.pools.reserve(&tool, &task.session.key) => slot,
             }
         }
         // A tool that is gone has no pool; its call ends when it is tried.

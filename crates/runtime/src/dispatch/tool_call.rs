@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 use steadfast_core::call::{Call, CallState};
-use steadfast_core::content::CallInput;
+use steadfast_core::content::{CallInput, ToolOutput};
 use steadfast_core::id::{CallId, Timestamp};
 use steadfast_core::input::{CallOutcome, Input};
 use steadfast_protocol::live::Delta;
-use steadfast_tools::catalog::Tool;
+use steadfast_tools::catalog::{SourceState, Tool};
 use steadfast_tools::worker::{Job, PoolPlace, ToolIo, ToolWorker};
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span};
@@ -19,6 +19,9 @@ use super::task::{Ended, Task};
 use crate::load::{self, ValueError};
 use crate::trace;
 use crate::triage::Slot;
+
+/// How long a call waits for the source of its tool.
+const REACH_MAX: Duration = Duration::from_secs(20);
 
 /// Preliminary results between a tool and the feed, at most; a tool drops what finds no room.
 const PROGRESS_MAX: usize = 16;
@@ -56,8 +59,10 @@ async fn prepare(
     let Some(call) = task.call(id) else {
         return Ok(None);
     };
-    let tool = tool(task, call)?;
-    let worker = worker(tool)?;
+    let Some(tool) = reached(task, call).await? else {
+        return Ok(None);
+    };
+    let worker = worker(&tool)?;
     let deadline = match call.state {
         CallState::Started { deadline, .. } => deadline,
         _ => task.host.now().plus_ms(call.triage.deadline_ms),
@@ -67,7 +72,7 @@ async fn prepare(
         // A call that runs again after a take-over was started without one.
         None => tokio::select! { biased;
             () = task.cancelled.cancelled() => return Ok(None),
-            slot = task.host.pools.reserve(tool, &task.session.key) => {
+            slot = task.host.pools.reserve(&tool, &task.session.key) => {
                 slot.ok_or_else(|| not_run("the tool has no pool on this node"))?
             }
             () = tokio::time::sleep(task.host.until(deadline)) => {
@@ -85,10 +90,43 @@ async fn prepare(
     }))
 }
 
-/// The tool of a call, if it is still configured.
-pub(super) fn tool<'a>(task: &'a Task, call: &Call) -> Result<&'a Arc<Tool>, CallOutcome> {
-    let tool = task.agent().and_then(|agent| agent.catalog.get(&call.tool));
-    tool.ok_or_else(|| not_run("the tool is no longer configured"))
+/// The tool of a call, if there still is one.
+pub(super) fn tool(task: &Task, call: &Call) -> Result<Arc<Tool>, CallOutcome> {
+    let agent = task.agent();
+    let agent = agent.ok_or_else(|| not_run("the session's agent is not configured here"))?;
+    if let Some(tool) = agent.catalog.get(&call.tool) {
+        return Ok(tool);
+    }
+    let Some(source) = agent.catalog.source_of(&call.tool) else {
+        return Err(not_run("the tool is no longer configured"));
+    };
+    let state = source.stock().state.clone();
+    let words = state.of(source.name());
+    Err(match state {
+        SourceState::Up => {
+            let words = format!("nothing was done, there is no such tool any more: {words}");
+            CallOutcome::Done(ToolOutput::error(words).into())
+        }
+        SourceState::Starting | SourceState::Down { .. } => not_run(&words),
+    })
+}
+
+/// The same, after a wait for the tool's source if that is not reached. `Ok(None)`: nobody wants the
+/// call any more.
+async fn reached(task: &Task, call: &Call) -> Result<Option<Arc<Tool>>, CallOutcome> {
+    let source = task.agent().and_then(|agent| {
+        let is_there = agent.catalog.get(&call.tool).is_some();
+        let source = agent.catalog.source_of(&call.tool);
+        source.filter(|_| !is_there)
+    });
+    if let Some(source) = source {
+        tokio::select! { biased;
+            () = task.cancelled.cancelled() => return Ok(None),
+            () = source.reached() => {}
+            () = tokio::time::sleep(REACH_MAX) => {}
+        }
+    }
+    tool(task, call).map(Some)
 }
 
 pub(super) fn worker(tool: &Tool) -> Result<Arc<dyn ToolWorker>, CallOutcome> {

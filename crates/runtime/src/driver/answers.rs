@@ -40,7 +40,7 @@ impl Driver {
             tracing::warn!(session = %self.seat.key, "answer waits: its agent is not configured");
             return Err(Left::Later);
         }
-        let tool = agent.and_then(|agent| agent.catalog.get(&tool)).cloned();
+        let tool = agent.and_then(|agent| agent.catalog.get(&tool));
         let effect = match answer.kind {
             Kind::Run => Effect::Job { call, attempt },
             Kind::Check => Effect::Check { call, attempt },

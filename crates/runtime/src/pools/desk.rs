@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steadfast_core::id::SessionKey;
-use steadfast_tools::catalog::Tool;
+use steadfast_tools::catalog::{Line as Name, Tool};
 use steadfast_tools::worker::Executor;
 use tokio::sync::oneshot;
 
@@ -18,13 +18,13 @@ use crate::options::PoolOptions;
 
 /// Where places are had.
 pub(super) struct Desk {
-    /// Number of each tool, by its address: tools live as long as their agents do.
-    numbers: BTreeMap<usize, usize>,
     state: Mutex<State>,
 }
 
 struct State {
     pools: BTreeMap<Executor, Pool>,
+    /// Place in `tools` of each line, once somebody asked for it.
+    numbers: BTreeMap<Name, usize>,
     tools: Vec<Line>,
     tickets: u64,
 }
@@ -62,36 +62,20 @@ impl Drop for Slot {
 }
 
 impl Desk {
-    pub(super) fn new<'a>(
-        options: &PoolOptions,
-        tools: impl IntoIterator<Item = &'a Arc<Tool>>,
-    ) -> Self {
+    pub(super) fn new(options: &PoolOptions) -> Self {
         let pool = |executor| Pool {
             free: options.places_of(executor),
             tools: VecDeque::new(),
         };
-        let mut state = State {
+        let state = State {
             pools: Executor::ALL
                 .map(|executor| (executor, pool(executor)))
                 .into(),
+            numbers: BTreeMap::new(),
             tools: Vec::new(),
             tickets: 0,
         };
-        let mut numbers = BTreeMap::new();
-        for tool in tools {
-            let Some(worker) = &tool.worker else { continue };
-            numbers.entry(address(tool)).or_insert_with(|| {
-                state.tools.push(Line {
-                    executor: worker.executor(),
-                    free: usize::try_from(tool.spec.concurrency_max).unwrap_or(usize::MAX),
-                    sessions: VecDeque::new(),
-                    waiting: BTreeMap::new(),
-                });
-                state.tools.len() - 1
-            });
-        }
         Self {
-            numbers,
             state: Mutex::new(state),
         }
     }
@@ -101,8 +85,11 @@ impl Desk {
     }
 
     pub(super) fn try_reserve(self: &Arc<Self>, tool: &Arc<Tool>) -> Option<Slot> {
-        let tool = *self.numbers.get(&address(tool))?;
-        self.lock().take(tool).then(|| self.slot(tool))
+        let mut state = self.lock();
+        let tool = state.number(tool)?;
+        let taken = state.take(tool);
+        drop(state);
+        taken.then(|| self.slot(tool))
     }
 
     pub(super) async fn reserve(
@@ -110,14 +97,14 @@ impl Desk {
         tool: &Arc<Tool>,
         session: &SessionKey,
     ) -> Option<Slot> {
-        let tool = *self.numbers.get(&address(tool))?;
-        let (ticket, place) = {
+        let (tool, (ticket, place)) = {
             let mut state = self.lock();
+            let tool = state.number(tool)?;
             if state.take(tool) {
                 drop(state);
                 return Some(self.slot(tool));
             }
-            state.wait(tool, session)
+            (tool, state.wait(tool, session))
         };
         let _in_line = InLine {
             desk: self,
@@ -157,6 +144,22 @@ impl Drop for InLine<'_> {
 }
 
 impl State {
+    /// The line of a tool; `None` if nothing here runs it.
+    fn number(&mut self, tool: &Tool) -> Option<usize> {
+        let worker = tool.worker.as_ref()?;
+        let next = self.tools.len();
+        let number = *self.numbers.entry(tool.line).or_insert(next);
+        if number == next {
+            self.tools.push(Line {
+                executor: worker.executor(),
+                free: usize::try_from(tool.spec.concurrency_max).unwrap_or(usize::MAX),
+                sessions: VecDeque::new(),
+                waiting: BTreeMap::new(),
+            });
+        }
+        Some(number)
+    }
+
     /// Takes a place, if one is free and nobody waits for the tool.
     fn take(&mut self, tool: usize) -> bool {
         let Some(line) = self.tools.get_mut(tool) else {
@@ -267,8 +270,4 @@ impl Line {
         }
         next
     }
-}
-
-fn address(tool: &Arc<Tool>) -> usize {
-    Arc::as_ptr(tool).addr()
 }

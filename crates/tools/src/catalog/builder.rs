@@ -8,7 +8,7 @@ use steadfast_core::input::{InDoubtPolicy, Place, ReplayRule};
 use thiserror::Error;
 
 use crate::catalog::finish::{Finish, FinishedWorker};
-use crate::catalog::{Catalog, Tool};
+use crate::catalog::{Catalog, Tool, ToolSource, source};
 use crate::definition::{Runner, ToolDefinition};
 use crate::function::{BlockingWorker, FunctionWorker};
 use crate::schema::{Schema, SchemaError};
@@ -29,6 +29,25 @@ pub enum CatalogError {
     Clash {
         /// The name.
         tool: String,
+    },
+    /// A tool has a name that is kept for the tools of a source.
+    #[error(
+        "tool {tool:?} is named like those of the MCP server {source_name:?}: rename one of them"
+    )]
+    OfSource {
+        /// The name.
+        tool: String,
+        /// The source.
+        source_name: String,
+    },
+    /// A source's name does not do, or is taken.
+    #[error(
+        "{name:?} is not the name of an MCP server: 1 to 32 characters of [A-Za-z0-9_-], without \
+         \"__\", and not that of another"
+    )]
+    SourceName {
+        /// The name.
+        name: String,
     },
     /// Its input schema cannot be used.
     #[error("the input schema of tool {tool:?} cannot be used")]
@@ -65,10 +84,11 @@ pub enum CatalogError {
 }
 
 /// A catalog that is being filled.
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[must_use]
 pub struct CatalogBuilder {
     definitions: Vec<ToolDefinition>,
+    sources: Vec<Arc<dyn ToolSource>>,
 }
 
 impl CatalogBuilder {
@@ -89,15 +109,37 @@ impl CatalogBuilder {
         self.with(ToolDefinition::with_worker(spec, worker))
     }
 
+    /// Adds tools that come and go.
+    pub fn with_source(mut self, source: Arc<dyn ToolSource>) -> Self {
+        self.sources.push(source);
+        self
+    }
+
     /// The catalog, if all its tools are sound.
     pub fn build(self) -> Result<Catalog, CatalogError> {
         let mut catalog = Catalog {
             tools: Vec::with_capacity(self.definitions.len()),
             by_name: BTreeMap::new(),
+            sources: Vec::with_capacity(self.sources.len()),
         };
+        for source in self.sources {
+            let name = source.name();
+            let taken = catalog.sources.iter().any(|other| other.name() == name);
+            if taken || !source::is_name(name) {
+                let name = name.to_owned();
+                return Err(CatalogError::SourceName { name });
+            }
+            catalog.sources.push(source);
+        }
         for definition in self.definitions {
             let name = definition.spec.name.clone();
             let tool = sound(definition)?;
+            if let Some(source) = catalog.source_of(&name) {
+                return Err(CatalogError::OfSource {
+                    tool: name,
+                    source_name: source.name().to_owned(),
+                });
+            }
             if catalog
                 .by_name
                 .insert(name.clone(), catalog.tools.len())
@@ -112,7 +154,7 @@ impl CatalogBuilder {
 }
 
 /// A tool whose specification was checked, with its schemas compiled.
-fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
+pub(crate) fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
     let ToolDefinition {
         mut spec,
         attempts_max,
@@ -120,6 +162,7 @@ fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
         policy,
         model_view,
         check,
+        line,
     } = definition;
     if !is_name(&spec.name) {
         return Err(CatalogError::Name { tool: spec.name });
@@ -174,6 +217,7 @@ fn sound(definition: ToolDefinition) -> Result<Tool, CatalogError> {
         spec,
         worker,
         policy,
+        line: line.unwrap_or_default(),
         input,
         finish,
     })

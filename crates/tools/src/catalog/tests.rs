@@ -39,7 +39,7 @@ fn echo(name: &str) -> ToolDefinition {
 
 fn one(tool: ToolDefinition) -> Arc<Tool> {
     let catalog = Catalog::builder().with(tool).build().unwrap();
-    Arc::clone(catalog.tools().next().unwrap())
+    Arc::clone(&catalog.tools()[0])
 }
 
 fn gate(catalog: &Catalog, tool: &str, input: &str, filter: &ToolFilter) -> Gate {
@@ -184,14 +184,18 @@ fn a_triage_carries_what_the_specification_says() {
     let all = ToolFilter::default();
     assert_eq!(catalog.triage("pay", &input, &all), pay);
     assert_eq!(catalog.triage("read", &input, &all), read);
+    let recorded = RuleToday {
+        rule: ReplayRule::Safe,
+        has_check: false,
+    };
     assert_eq!(
-        catalog.rule_today("pay"),
+        catalog.rule_today("pay", recorded),
         Some(RuleToday {
             rule: ReplayRule::Never,
             has_check: true,
         })
     );
-    assert_eq!(catalog.rule_today("gone"), None);
+    assert_eq!(catalog.rule_today("gone", recorded), None);
 }
 
 #[test]
@@ -287,6 +291,7 @@ fn a_filter_is_refused_at_the_door_and_lenient_later() {
     let old = ToolFilter::new(Some(&gone), None);
     let offered: Vec<_> = catalog
         .offered(&old)
+        .iter()
         .map(|tool| tool.spec.name.clone())
         .collect();
     assert_eq!(offered, ["a"]);

@@ -64,10 +64,16 @@ impl Catalog {
     }
 
     fn unknown_tool(&self, name: &str, filter: &ToolFilter) -> Gate {
-        let offered: Vec<&str> = self
-            .offered(filter)
-            .map(|tool| tool.spec.name.as_str())
-            .collect();
+        let offered = self.offered(filter);
+        if let Some(source) = self.source_of(name) {
+            let state = &source.stock().state;
+            return refused(&format!(
+                "there is no tool named {:?} now, nothing was done: {}",
+                cut(name, 64),
+                state.of(source.name())
+            ));
+        }
+        let offered: Vec<&str> = offered.iter().map(|tool| tool.spec.name.as_str()).collect();
         refused(&format!(
             "there is no tool named {:?}, nothing was done; the tools are: {}",
             cut(name, 64),

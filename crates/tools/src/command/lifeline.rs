@@ -17,17 +17,23 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Signal, getpgrp, getpid, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Stdin};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 /// First argument of the second run.
 const ARGUMENT: &str = "run-with-lifeline";
+/// The same of a run that accompanies a server.
+const ARGUMENT_SERVER: &str = "serve-with-lifeline";
+/// Time for a server to end by itself once its input has ended.
+const SERVER_GRACE: Duration = Duration::from_secs(2);
 /// Exit code and beginning of standard error when the command could not be started. No command
 /// writes a zero byte first by accident.
-pub(super) const NOT_STARTED: (i32, &[u8]) = (127, b"\0not started: ");
+pub(crate) const NOT_STARTED: (i32, &[u8]) = (127, b"\0not started: ");
 
 static AVAILABLE: AtomicBool = AtomicBool::new(false);
 
@@ -39,15 +45,29 @@ static AVAILABLE: AtomicBool = AtomicBool::new(false);
 /// case, but go on when it is killed.
 pub fn enter() -> Option<ExitCode> {
     let mut words = env::args_os().skip(1);
-    if words.next().is_none_or(|word| word != ARGUMENT) {
-        AVAILABLE.store(true, Ordering::Release);
-        return None;
-    }
-    Some(accompany(words.collect()))
+    let kind = match words.next() {
+        Some(word) if word == ARGUMENT => Kind::Command,
+        Some(word) if word == ARGUMENT_SERVER => Kind::Server,
+        _ => {
+            AVAILABLE.store(true, Ordering::Release);
+            return None;
+        }
+    };
+    Some(accompany(kind, &words.collect::<Vec<_>>()))
 }
 
 /// A command that starts `program` with a lifeline, if this program can.
 pub(super) fn around(program: &std::path::Path) -> Option<Command> {
+    companion(ARGUMENT, program)
+}
+
+/// The same for a program that reads its standard input as long as it runs, and ends with it: all
+/// that is written to the companion goes there, and nothing else.
+pub(super) fn around_server(program: &std::path::Path) -> Option<Command> {
+    companion(ARGUMENT_SERVER, program)
+}
+
+fn companion(argument: &str, program: &std::path::Path) -> Option<Command> {
     if !AVAILABLE.load(Ordering::Acquire) {
         return None;
     }
@@ -58,7 +78,7 @@ pub(super) fn around(program: &std::path::Path) -> Option<Command> {
         env::current_exe().ok()?
     };
     let mut command = Command::new(own);
-    command.arg(ARGUMENT).arg(program);
+    command.arg(argument).arg(program);
     Some(command)
 }
 
@@ -70,13 +90,25 @@ pub(super) fn message(input: Vec<u8>) -> Vec<u8> {
     message
 }
 
-fn accompany(words: Vec<OsString>) -> ExitCode {
+/// What a companion accompanies.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Command,
+    Server,
+}
+
+fn accompany(kind: Kind, words: &[OsString]) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let ended = match runtime {
         Ok(runtime) => {
-            let ended = runtime.block_on(start_and_wait(&words));
+            let ended = runtime.block_on(async {
+                match kind {
+                    Kind::Command => start_and_wait(words).await,
+                    Kind::Server => serve(words).await,
+                }
+            });
             // A thread may still wait for the lifeline.
             runtime.shutdown_background();
             ended
@@ -136,6 +168,38 @@ async fn start_and_wait(words: &[OsString]) -> io::Result<Option<ExitStatus>> {
             Ok(None)
         }
         () = feed => Ok(None),
+    }
+}
+
+/// The same for a server, whose input is ours from the beginning to its end.
+async fn serve(words: &[OsString]) -> io::Result<Option<ExitStatus>> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(io::Error::other("no program was named"));
+    };
+    let _terminate = signal(SignalKind::terminate())?;
+    let mut lifeline = tokio::io::stdin();
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .spawn()?;
+    let stdin = child.stdin.take();
+    let feed = async {
+        if let Some(mut stdin) = stdin {
+            // A server may close its input before it ends.
+            let _closed = tokio::io::copy(&mut lifeline, &mut stdin).await;
+        }
+        cut(&mut lifeline).await;
+    };
+    tokio::select! { biased;
+        status = child.wait() => return Ok(Some(status?)),
+        () = feed => {}
+    }
+    match timeout(SERVER_GRACE, child.wait()).await {
+        Ok(status) => Ok(Some(status?)),
+        Err(_) => {
+            end_all(&mut child).await;
+            Ok(None)
+        }
     }
 }
 

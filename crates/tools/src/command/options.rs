@@ -74,7 +74,7 @@ impl CommandOptions {
         }
     }
 
-    pub(super) fn prepare(self) -> Result<Prepared, CommandToolError> {
+    pub(crate) fn prepare(self) -> Result<Prepared, CommandToolError> {
         if self.output_bytes_max == 0 {
             return Err(CommandToolError::NoOutput);
         }
@@ -132,22 +132,29 @@ impl fmt::Debug for CommandOptions {
 }
 
 /// Options that were checked.
-pub(super) struct Prepared {
+pub(crate) struct Prepared {
     program: PathBuf,
     args: Vec<String>,
     directory: Option<PathBuf>,
     env: BTreeMap<OsString, OsString>,
-    pub(super) output_bytes_max: usize,
+    pub(crate) output_bytes_max: usize,
 }
 
 impl Prepared {
     /// The command with nothing of our environment but what was named.
     /// How it is started, and whether with a lifeline.
     pub(super) fn command(&self) -> (Command, bool) {
-        let (mut command, has_lifeline) = match lifeline::around(&self.program) {
-            Some(command) => (command, true),
-            None => (Command::new(&self.program), false),
-        };
+        self.with(lifeline::around(&self.program))
+    }
+
+    /// The same for a program that reads its standard input as long as it runs.
+    pub(crate) fn server(&self) -> (Command, bool) {
+        self.with(lifeline::around_server(&self.program))
+    }
+
+    fn with(&self, companion: Option<Command>) -> (Command, bool) {
+        let has_lifeline = companion.is_some();
+        let mut command = companion.unwrap_or_else(|| Command::new(&self.program));
         command.args(&self.args).env_clear().envs(&self.env);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);

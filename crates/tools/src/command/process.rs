@@ -145,7 +145,7 @@ async fn wait(
     Ok(status)
 }
 
-fn was_not_started(status: ExitStatus, complaints: &[u8]) -> bool {
+pub(crate) fn was_not_started(status: ExitStatus, complaints: &[u8]) -> bool {
     let (code, mark) = NOT_STARTED;
     status.code() == Some(code) && complaints.starts_with(mark)
 }
@@ -173,7 +173,10 @@ async fn listen(mut stdout: ChildStdout, output: &mut Received) -> Result<(), Fl
     Ok(())
 }
 
-async fn keep_end(mut stderr: ChildStderr, complaints: &mut Vec<u8>) -> Result<(), Flood> {
+pub(crate) async fn keep_end(
+    mut stderr: ChildStderr,
+    complaints: &mut Vec<u8>,
+) -> Result<(), Flood> {
     while let Some(chunk) = read_chunk(&mut stderr).await {
         complaints.extend_from_slice(&chunk);
         let excess = complaints.len().saturating_sub(STDERR_BYTES_MAX);
@@ -197,13 +200,13 @@ async fn read_chunk(pipe: &mut (impl AsyncRead + Unpin)) -> Option<Vec<u8>> {
 }
 
 /// A process group that is killed when it is dropped.
-struct Group {
+pub(crate) struct Group {
     /// The leader's id; `None` once the group was killed and the id may name another.
     leader: Option<Pid>,
 }
 
 impl Group {
-    fn of(child: &Child) -> Self {
+    pub(crate) fn of(child: &Child) -> Self {
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Self {
             leader: id.and_then(Pid::from_raw),
@@ -225,13 +228,13 @@ impl Group {
     }
 
     /// Kills what is left of the group.
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.signal(Signal::KILL);
         self.leader = None;
     }
 
     /// Asks the group to end, then kills what is left of it.
-    async fn stop(&mut self, child: &mut Child, grace: Duration) {
+    pub(crate) async fn stop(&mut self, child: &mut Child, grace: Duration) {
         self.signal(Signal::TERM);
         match timeout(grace, child.wait()).await {
             Ok(Ok(status)) => tracing::debug!(%status, "a command ended when asked to"),

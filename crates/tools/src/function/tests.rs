@@ -22,7 +22,7 @@ struct Order {
 
 async fn run_with(tool: ToolDefinition, job: Job, io: ToolIo) -> CallOutcome {
     let catalog = Catalog::builder().with(tool).build().unwrap();
-    let worker = catalog.tools().next().unwrap().worker.clone().unwrap();
+    let worker = catalog.tools()[0].worker.clone().unwrap();
     worker.run(job, io).await
 }
 

@@ -64,7 +64,7 @@ impl RemoteWorker {
     #[must_use]
     pub fn serving(mut self, agent: &AgentName, catalog: &Catalog) -> Self {
         let remote = |tool: &&Arc<Tool>| tool.spec.place == Place::Remote && tool.worker.is_some();
-        for tool in catalog.tools().filter(remote) {
+        for tool in catalog.tools().iter().filter(remote) {
             let key = (agent.clone(), tool.spec.name.clone());
             self.tools.insert(key, Arc::clone(tool));
         }

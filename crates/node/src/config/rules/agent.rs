@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{control, is_plain_name, provider_of, tool};
+use super::{control, is_plain_name, mcp, provider_of, tool};
 use crate::config::Config;
 use crate::config::agent::AgentOptions;
 use crate::config::key_path::KeyPath;
@@ -46,4 +46,5 @@ pub(super) fn check(
         tool::check(&at, options, wire, problems);
     }
     control::check(&path, agent, rust_tools, problems);
+    mcp::check(&path, agent, problems);
 }

@@ -18,9 +18,12 @@ pub(super) fn check(
     problems: &mut Vec<Problem>,
 ) {
     let configured = agent.tools.iter().map(|tool| tool.name.as_str());
-    let known: BTreeSet<&str> = configured
-        .chain(rust_tools.into_iter().flatten().map(String::as_str))
-        .collect();
+    let known = Known {
+        names: configured
+            .chain(rust_tools.into_iter().flatten().map(String::as_str))
+            .collect(),
+        servers: agent.mcp.keys().map(String::as_str).collect(),
+    };
     filter(
         path,
         agent.active_tools.as_deref(),
@@ -44,7 +47,21 @@ pub(super) fn check(
     }
 }
 
-fn step(path: &KeyPath, rule: &StepOptions, known: &BTreeSet<&str>, problems: &mut Vec<Problem>) {
+/// Names of tools that an agent has or may have.
+struct Known<'a> {
+    names: BTreeSet<&'a str>,
+    /// MCP servers, which say themselves what they have.
+    servers: Vec<&'a str>,
+}
+
+impl Known<'_> {
+    fn may_have(&self, name: &str) -> bool {
+        let server = name.split_once("__").map(|(server, _)| server);
+        self.names.contains(name) || server.is_some_and(|server| self.servers.contains(&server))
+    }
+}
+
+fn step(path: &KeyPath, rule: &StepOptions, known: &Known<'_>, problems: &mut Vec<Problem>) {
     if rule.first == 0 {
         let at = path.join("first");
         let title = format!("`{at}`: steps are counted from 1");
@@ -69,7 +86,7 @@ fn filter(
     path: &KeyPath,
     active: Option<&[String]>,
     inactive: Option<&[String]>,
-    known: &BTreeSet<&str>,
+    known: &Known<'_>,
     problems: &mut Vec<Problem>,
 ) {
     if active.is_some() && inactive.is_some() {
@@ -85,7 +102,7 @@ fn filter(
 fn choice(
     path: &KeyPath,
     choice: Option<&ToolChoice>,
-    known: &BTreeSet<&str>,
+    known: &Known<'_>,
     problems: &mut Vec<Problem>,
 ) {
     if let Some(name) = choice.and_then(ToolChoice::tool) {
@@ -93,18 +110,18 @@ fn choice(
     }
 }
 
-fn names(path: &KeyPath, names: &[String], known: &BTreeSet<&str>, problems: &mut Vec<Problem>) {
+fn names(path: &KeyPath, names: &[String], known: &Known<'_>, problems: &mut Vec<Problem>) {
     for (position, name) in names.iter().enumerate() {
         named(path.join(position), name, known, problems);
     }
 }
 
-fn named(at: KeyPath, name: &str, known: &BTreeSet<&str>, problems: &mut Vec<Problem>) {
-    if known.contains(name) {
+fn named(at: KeyPath, name: &str, known: &Known<'_>, problems: &mut Vec<Problem>) {
+    if known.may_have(name) {
         return;
     }
     let problem = Problem::value(at.clone(), format!("`{at}`: no tool `{name}`"));
-    problems.push(match nearest(name, known.iter().copied()) {
+    problems.push(match nearest(name, known.names.iter().copied()) {
         Some(near) => problem.label(format!("did you mean `{near}`?")),
         None => problem.label("unknown tool"),
     });
