@@ -19,7 +19,7 @@ use crate::error::{ErrorCode, Problem};
 use crate::guard;
 use crate::metrics::{Metrics, MetricsSource};
 use crate::openapi;
-use crate::options::Options;
+use crate::options::{Options, Surface};
 use crate::stream::hub::Hubs;
 use crate::stream::permit::Streams;
 
@@ -88,12 +88,21 @@ impl Api {
     }
 }
 
-/// The whole surface. Whoever serves it puts a [`Peer`] into each request's extensions.
+/// Why there is no such route.
+const WHOLE: &str = "there is no such route; `/openapi.json` describes them all";
+const HEALTH_ONLY: &str =
+    "this node has not the role `api`: it serves `/healthz`, `/readyz` and `/metrics` only";
+
+/// The whole surface, or as much of it as the node serves. Whoever serves it puts a [`Peer`] into each request's extensions.
 pub fn app(api: Api) -> Router {
-    let (router, _) = openapi::router().split_for_parts();
+    let (routes, elsewhere) = match api.options().surface {
+        Surface::Whole => (openapi::router(), WHOLE),
+        Surface::Health => (openapi::health_router(), HEALTH_ONLY),
+    };
+    let (router, _) = routes.split_for_parts();
     let panics = Arc::clone(&api.0.metrics);
     router
-        .fallback(no_such_route)
+        .fallback(async move || Problem::new(ErrorCode::PathNotFound, elsewhere))
         .method_not_allowed_fallback(no_such_method)
         .with_state(api.clone())
         .layer(CatchPanicLayer::custom(
@@ -164,13 +173,6 @@ fn admit(api: &Api, route: &str, request: &mut Request) -> Result<(), Problem> {
     })?;
     request.extensions_mut().insert(caller);
     Ok(())
-}
-
-async fn no_such_route() -> Problem {
-    Problem::new(
-        ErrorCode::PathNotFound,
-        "there is no such route; `/openapi.json` describes them all",
-    )
 }
 
 async fn no_such_method(method: Method) -> Problem {

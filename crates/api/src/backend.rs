@@ -13,7 +13,7 @@ use steadfast_core::content::BlobHash;
 use steadfast_core::id::{CommandId, Seq, SessionId, SessionKey, TenantId};
 use steadfast_core::session::{Existence, Session};
 use steadfast_protocol::record::Record;
-use steadfast_runtime::agent::Agents;
+use steadfast_runtime::agent::{Agents, Drive};
 use steadfast_runtime::sessions::{Admission, AdmitError, Follower, Repaired, Sessions};
 use steadfast_store::directory::{DirectoryEntry, DirectoryQuery};
 
@@ -51,8 +51,20 @@ impl Backend {
         id: CommandId,
         body: CommandBody,
     ) -> Result<Admission, Problem> {
+        self.admit_driven(key, id, body, None).await
+    }
+
+    /// The same with a word about who is to run the turn.
+    pub(crate) async fn admit_driven(
+        &self,
+        key: &SessionKey,
+        id: CommandId,
+        body: CommandBody,
+        drive: Option<Drive>,
+    ) -> Result<Admission, Problem> {
         let command = Command { id, body };
-        let admitted = tokio::time::timeout(self.patience, self.sessions.admit(key, command))
+        let admitted = self.sessions.admit_driven(key, command, drive);
+        let admitted = tokio::time::timeout(self.patience, admitted)
             .await
             .unwrap_or_else(|_| Err(took_too_long()));
         self.metrics.admission(match &admitted {
@@ -68,6 +80,14 @@ impl Backend {
             Err(AdmitError::Draining) => "draining",
         });
         Ok(admitted?)
+    }
+
+    /// Tells the session, when what is returned is dropped before it is told to stay silent, that
+    /// the client whose request began its turn went away.
+    pub(crate) fn watch_client(&self, key: &SessionKey) -> ClientWatch {
+        ClientWatch {
+            watched: Some((self.sessions.clone(), key.clone())),
+        }
     }
 
     /// The state of a session that exists.
@@ -182,6 +202,26 @@ impl Backend {
                 ErrorCode::TimedOut,
                 "the store did not answer in time; nothing was changed",
             )),
+        }
+    }
+}
+
+/// That a client waits for its turn.
+pub(crate) struct ClientWatch {
+    watched: Option<(Sessions, SessionKey)>,
+}
+
+impl ClientWatch {
+    /// The client was answered.
+    pub(crate) fn answered(mut self) {
+        self.watched = None;
+    }
+}
+
+impl Drop for ClientWatch {
+    fn drop(&mut self) {
+        if let Some((sessions, key)) = self.watched.take() {
+            sessions.client_left(&key);
         }
     }
 }

@@ -34,5 +34,5 @@ pub use auth::{ApiKey, Auth, Peer, Scope};
 pub use error::{ErrorCode, Problem, ProblemBody};
 pub use metrics::{MetricsSource, MetricsText};
 pub use openapi::document;
-pub use options::{Limits, Options};
+pub use options::{Limits, Options, Surface};
 pub use serve::serve;

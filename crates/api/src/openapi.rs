@@ -75,11 +75,17 @@ pub(crate) fn router() -> OpenApiRouter<Api> {
         .routes(routes!(r::log::log))
         .routes(routes!(r::why::why))
         .routes(routes!(r::blobs::get))
+        .merge(health_router())
+        .routes(routes!(r::openapi::document))
+        .routes(routes!(r::index::index))
+}
+
+/// The routes that every node has.
+pub(crate) fn health_router() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
         .routes(routes!(r::health::healthz))
         .routes(routes!(r::health::readyz))
         .routes(routes!(r::metrics::metrics))
-        .routes(routes!(r::openapi::document))
-        .routes(routes!(r::index::index))
 }
 
 /// The description of all routes.

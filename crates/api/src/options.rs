@@ -13,6 +13,18 @@ pub struct Options {
     pub origins_allowed: Vec<String>,
     /// Bounds.
     pub limits: Limits,
+    /// What is served at all.
+    pub surface: Surface,
+}
+
+/// What a node serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Surface {
+    /// All routes.
+    #[default]
+    Whole,
+    /// Health and metrics only: other nodes serve the sessions.
+    Health,
 }
 
 /// Bounds of the surface. Each has an error of its own, or closes a connection.

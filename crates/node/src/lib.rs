@@ -25,6 +25,7 @@ mod event_schema;
 mod signal;
 mod terminal;
 mod tls;
+mod tool_queue_schema;
 mod wiring;
 
 pub use command::run;

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::signal::Signals;
+use crate::wiring::predecessor::Place;
 use crate::wiring::store::OpenStore;
 
 /// Once a drain is cut short, all the rest is given this long.
@@ -30,6 +31,7 @@ pub(crate) struct Parts {
     pub(crate) runtime: RuntimeHandle,
     pub(crate) server: JoinHandle<()>,
     pub(crate) store: OpenStore,
+    pub(crate) place: Place,
     pub(crate) shutdown: CancellationToken,
     pub(crate) drain_grace: Duration,
 }
@@ -75,6 +77,8 @@ impl RunningNode {
             shutdown,
             drain_grace,
             sessions,
+            // Until all is over: who comes next must not take this process for gone before.
+            place: _place,
             ..
         } = self.parts;
         shutdown.cancel();

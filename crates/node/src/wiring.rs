@@ -5,6 +5,7 @@ mod auth;
 pub(crate) mod mcp;
 mod metrics;
 pub(crate) mod nats;
+pub(crate) mod predecessor;
 mod providers;
 pub(crate) mod store;
 mod tools;
@@ -15,9 +16,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use steadfast_api::{Api, Limits};
+use steadfast_api::{Api, Limits, Surface};
 use steadfast_core::id::NodeId;
-use steadfast_runtime::{PoolOptions, Runtime};
+use steadfast_runtime::{PoolOptions, Runtime, WorkerOptions};
 use steadfast_store::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +29,7 @@ use crate::config::store::StoreKind;
 use crate::node::NodeBuilder;
 use crate::running::{Parts, RunningNode};
 use crate::start_error::StartError;
+use predecessor::Place;
 
 /// Builds everything and lets it run.
 pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartError> {
@@ -53,15 +55,19 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         .into_iter()
         .fold(store.stores(), |stores, wrap| wrap(stores));
     let node = node_id(config.node.name.as_deref())?;
-    let (sessions, runtime) = Runtime::start(
-        runtime_options(&config, store.guarantee().fsync, rust_tools),
-        stores,
-        agents,
-        Arc::new(SystemClock),
-        node.clone(),
-    )
-    .await
-    .map_err(|error| StartError::setup("runtime", &error))?;
+    let place = match config.store.kind {
+        // No other process is at its file: whatever owned a session is gone.
+        StoreKind::Redb => Place::none(),
+        StoreKind::Nats => Place::take(&config.store.path, &node),
+    };
+    let options = steadfast_runtime::Options {
+        predecessor: place.predecessor.clone(),
+        ..runtime_options(&config, store.guarantee().fsync, rust_tools)
+    };
+    let (sessions, runtime) =
+        Runtime::start(options, stores, agents, Arc::new(SystemClock), node.clone())
+            .await
+            .map_err(|error| StartError::setup("runtime", &error))?;
     let shutdown = CancellationToken::new();
     let options = api_options(&config, auth);
     let limits = options.limits;
@@ -80,7 +86,13 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         limits,
         shutdown.clone(),
     ));
-    tracing::info!(%node, %address, store = %shown(&config), "node started");
+    tracing::info!(
+        %node,
+        %address,
+        store = %shown(&config),
+        roles = ?config.node.roles,
+        "node started"
+    );
     Ok(RunningNode::new(Parts {
         node,
         address,
@@ -88,6 +100,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         runtime,
         server,
         store,
+        place,
         shutdown,
         drain_grace: config.node.drain_grace.get(),
     }))
@@ -144,7 +157,9 @@ fn runtime_options(config: &Config, fsync: bool, rust_tools: bool) -> steadfast_
         append_patience: sessions.append_patience.get(),
         cancel_grace: sessions.cancel_grace.get(),
         drain_grace: config.node.drain_grace.get(),
+        admits: config.node.has(Role::Api),
         drives: config.node.has(Role::Driver),
+        works: config.node.has(Role::Worker),
         handover_after: config.node.handover_after.get(),
         // A store that may lose what it acknowledged must not give an epoch twice.
         epoch_from_clock: !fsync,
@@ -160,6 +175,10 @@ fn runtime_options(config: &Config, fsync: bool, rust_tools: bool) -> steadfast_
             } else {
                 0
             },
+        },
+        worker: WorkerOptions {
+            jobs_max: config.tools.jobs_max as usize,
+            ..WorkerOptions::default()
         },
         ..steadfast_runtime::Options::default()
     }
@@ -178,6 +197,11 @@ fn api_options(config: &Config, auth: steadfast_api::Auth) -> steadfast_api::Opt
             tenant_streams_max: api.tenant_streams_max,
             wait_ms_max: api.wait_max.as_ms(),
             ..Limits::default()
+        },
+        surface: if config.node.has(Role::Api) {
+            Surface::Whole
+        } else {
+            Surface::Health
         },
     }
 }

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use steadfast_core::id::AgentName;
-use steadfast_core::input::Policy;
+use steadfast_core::input::{Place, Policy};
 use steadfast_core::session::Turn;
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
 use steadfast_harness::request::{ProviderTool, ToolDeclaration};
 use steadfast_tools::catalog::{Catalog, Tool};
 use steadfast_tools::filter::ToolFilter;
+use steadfast_tools::worker::Executor;
 
 pub(crate) use control::unfit;
 pub use control::{AnswerSchema, LoopControl, StepRule};
@@ -61,12 +62,25 @@ pub type Agents = Arc<BTreeMap<AgentName, Arc<Agent>>>;
 
 impl Agent {
     /// Whether an idle session of this agent goes through the queue, on a node that drives or not.
-    pub fn is_for_the_queue(&self, drives: bool) -> bool {
-        match self.drive {
-            Drive::Request => false,
-            Drive::Driver => !drives,
+    /// `asked`: what a message says about it.
+    pub fn is_for_the_queue(&self, drives: bool, asked: Option<Drive>) -> bool {
+        match asked.unwrap_or(self.drive) {
             Drive::Queue => true,
+            // A message cannot give a node what it must not keep.
+            Drive::Request | Drive::Driver => {
+                !drives && (self.drive == Drive::Driver || self.runs_processes())
+            }
         }
+    }
+
+    /// Whether calls of its tools are processes of the node that owns the session.
+    fn runs_processes(&self) -> bool {
+        let is_process = |tool: &Arc<Tool>| {
+            let worker = tool.worker.as_ref();
+            tool.spec.place == Place::Local
+                && worker.is_some_and(|worker| worker.executor() == Executor::Command)
+        };
+        self.catalog.tools().iter().any(is_process)
     }
 
     /// The agent with those tools in its settings that its filter offers, and with what its loop

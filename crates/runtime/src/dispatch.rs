@@ -17,6 +17,7 @@ mod deltas;
 mod job;
 mod model_call;
 mod notice;
+mod progress;
 mod remote_check;
 mod slot;
 mod spans;
@@ -43,6 +44,7 @@ use crate::feed::{Feed, Shown};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::triage::{self, Slot};
+use progress::Progress;
 use spans::Spans;
 use task::{Ended, Task};
 
@@ -90,6 +92,7 @@ pub(crate) struct Dispatcher {
     resting: BTreeMap<Effect, Instant>,
     wants_any: bool,
     spans: Spans,
+    progress: Progress,
 }
 
 impl Dispatcher {
@@ -106,6 +109,7 @@ impl Dispatcher {
             resting: BTreeMap::new(),
             wants_any: false,
             spans: Spans::default(),
+            progress: Progress::default(),
         }
     }
 
@@ -115,6 +119,8 @@ impl Dispatcher {
         self.wants_any = !wanted.is_empty();
         self.keep_only(&wanted);
         self.spans.keep_only(journal.decided());
+        self.progress
+            .follow(journal.decided(), &self.host, &self.feed);
         self.hold_slots(Vec::new(), journal.decided());
         if starts == Starts::Nothing || !self.wants_any {
             return;
@@ -231,6 +237,11 @@ impl Dispatcher {
         if self.resting.is_empty() {
             self.resting = BTreeMap::new();
         }
+    }
+
+    /// When a worker elsewhere last said how far a call of this session is.
+    pub(crate) fn progressed_at(&self) -> Option<Instant> {
+        self.progress.heard_at()
     }
 
     /// Nothing runs and nothing is wanted.

@@ -22,6 +22,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::agent::Drive;
 use crate::feed::Feed;
 use crate::host::{Host, backoff};
 use crate::sessions::{Admission, AdmitError};
@@ -32,6 +33,8 @@ pub(crate) enum Knock {
     /// A client's command.
     Command {
         command: Box<Command>,
+        /// Who is to run its turn, if the client says so.
+        drive: Option<Drive>,
         reply: oneshot::Sender<Result<Admission, Refusal>>,
     },
     /// There is mail. Answered once all up to this letter is decided and committed.
@@ -47,6 +50,8 @@ pub(crate) enum Knock {
     },
     /// The log has an owner of this generation.
     Superseded { epoch: Epoch },
+    /// The client whose request began the turn went away.
+    ClientLeft,
     /// The node lets go of its sessions.
     Drain,
 }

@@ -12,6 +12,7 @@ use crate::agent::{Agent, Agents};
 use crate::members::Members;
 use crate::options::Options;
 use crate::pools::Pools;
+use crate::remote::JobCounts;
 use steadfast_store::clock::Clock;
 
 /// This process: its ports, agents and limits.
@@ -36,6 +37,8 @@ pub(crate) struct Host {
     pub(crate) members: Arc<Members>,
     /// What a drain cut off.
     pub(crate) cut: Cut,
+    /// What happened to jobs of remote tools.
+    pub(crate) jobs: JobCounts,
 }
 
 /// Calls that were cut off because the node lets go of its sessions.

@@ -33,6 +33,7 @@ mod journal;
 mod dispatch;
 mod load;
 mod pools;
+mod remote;
 mod sources;
 mod spill;
 mod trace;
@@ -49,4 +50,5 @@ mod sweep;
 mod timers;
 
 pub use options::{Options, PoolOptions};
+pub use remote::{JobFigures, WorkerOptions};
 pub use runtime::{Drained, Runtime, RuntimeHandle, StartError};

@@ -147,7 +147,7 @@ impl Members {
         if *node == self.node {
             return false;
         }
-        if self.alone || self.predecessor.as_ref() == Some(node) {
+        if self.alone || self.is_gone_predecessor(node).await {
             return true;
         }
         {
@@ -173,6 +173,25 @@ impl Members {
         tracing::warn!(%node, "node is taken for dead");
         silence.found_dead(node.clone());
         true
+    }
+
+    /// Whether it is the process that this one replaces. That needs no waiting for its silence; but
+    /// a copy of its folder may name a process that lives, so its door is tried all the same.
+    async fn is_gone_predecessor(&self, node: &NodeId) -> bool {
+        if self.predecessor.as_ref() != Some(node) {
+            return false;
+        }
+        if self.silence().is_dead(node) {
+            return true;
+        }
+        match self.ask(node, &Question::Alive, self.door_patience).await {
+            Ok(_) | Err(AskError::Unavailable(_)) => false,
+            Err(AskError::NoResponders | AskError::TimedOut) => {
+                tracing::info!(%node, "this node's predecessor is gone: its sessions are taken over");
+                self.silence().found_dead(node.clone());
+                true
+            }
+        }
     }
 
     async fn door_is_silent(&self, node: &NodeId) -> bool {
@@ -210,7 +229,7 @@ impl Members {
 
     /// Whether the owner that a session's log names has it no more: it says so, or it is dead.
     pub(crate) async fn owner_is_gone(&self, owner: &NodeId, session: &SessionKey) -> bool {
-        if *owner == self.node || self.alone || self.predecessor.as_ref() == Some(owner) {
+        if *owner == self.node || self.alone || self.is_gone_predecessor(owner).await {
             return true;
         }
         if self.silence().is_dead(owner) {

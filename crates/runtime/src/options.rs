@@ -5,6 +5,8 @@ use std::time::Duration;
 use steadfast_core::id::NodeId;
 use steadfast_tools::worker::Executor;
 
+use crate::remote::WorkerOptions;
+
 /// Limits of one node's runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -48,11 +50,16 @@ pub struct Options {
     pub suspect_after: Duration,
     /// How long a door may take to answer whether anybody is there.
     pub door_patience: Duration,
+    /// Whether this node takes commands of clients, and may begin the turns that they ask for.
+    pub admits: bool,
     /// Whether this node takes sessions from the queue, from timers and from dead nodes.
     pub drives: bool,
-    /// On a node that does not, how long it keeps a session before it lets go at a safe point.
+    /// Whether this node runs remote tools of its agents out of the tool queue.
+    pub works: bool,
+    /// On a node that does not drive, how long it keeps a session before it lets go at a safe point;
+    /// with none it owns no session at all.
     pub handover_after: Duration,
-    /// The process that this one replaces: known to be gone.
+    /// The process that this one replaces: taken for dead at once, unless its door answers.
     pub predecessor: Option<NodeId>,
     /// A follower of an open turn that hears nothing for this long looks at the log.
     pub follower_look_every: Duration,
@@ -89,6 +96,15 @@ pub struct Options {
     pub epoch_from_clock: bool,
     /// Tool calls that run at the same time.
     pub pools: PoolOptions,
+    /// Jobs of remote tools.
+    pub worker: WorkerOptions,
+}
+
+impl Options {
+    /// Whether this node may ever own a session.
+    pub(crate) fn may_own(&self) -> bool {
+        self.drives || (self.admits && !self.handover_after.is_zero())
+    }
 }
 
 /// How many tool calls run at the same time on a node, over all sessions; what does not fit waits,
@@ -159,7 +175,9 @@ impl Default for Options {
             lease_every: Duration::from_secs(1),
             suspect_after: Duration::from_secs(3),
             door_patience: Duration::from_secs(1),
+            admits: true,
             drives: true,
+            works: true,
             handover_after: Duration::from_secs(60),
             predecessor: None,
             follower_look_every: Duration::from_secs(5),
@@ -178,6 +196,7 @@ impl Default for Options {
             read_batch_records: 64,
             epoch_from_clock: false,
             pools: PoolOptions::default(),
+            worker: WorkerOptions::default(),
         }
     }
 }

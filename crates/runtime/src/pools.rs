@@ -12,6 +12,7 @@
 //! that they never block a thread, may be given threads of their own: then the worst that they can
 //! hold up is each other.
 
+mod attempt;
 mod desk;
 mod threads;
 mod worker;
@@ -24,6 +25,7 @@ use steadfast_tools::catalog::Tool;
 use steadfast_tools::worker::Executor;
 
 use crate::options::PoolOptions;
+pub(crate) use attempt::{Attempt, not_run};
 use desk::Desk;
 pub(crate) use desk::Slot;
 use threads::Threads;

@@ -23,6 +23,7 @@ use crate::node_door::NodeDoor;
 use crate::options::Options;
 use crate::pools::Pools;
 use crate::queue::QueueDriver;
+use crate::remote::{JobCounts, RemoteWorker};
 use crate::sessions::Sessions;
 use crate::sources::Sources;
 use crate::sweep::Sweep;
@@ -68,6 +69,8 @@ pub struct RuntimeHandle {
     closed: CancellationToken,
     tasks: JoinSet<()>,
     sources: Option<Sources>,
+    /// Jobs of remote tools that run here.
+    work: JoinSet<()>,
 }
 
 /// What a runtime left behind when it was shut down.
@@ -110,6 +113,7 @@ impl Runtime {
             pools,
             members: Arc::new(members),
             cut: Cut::default(),
+            jobs: JobCounts::default(),
         });
         let doors = Arc::new(Doors::new(Arc::clone(&host)));
         let keeper = actor::keeper().await.map_err(StartError::Keeper)?;
@@ -117,22 +121,33 @@ impl Runtime {
         let shutdown = CancellationToken::new();
         let closed = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        let door = NodeDoor {
-            host: Arc::clone(&host),
-            doors: Arc::clone(&doors),
-        };
-        tasks.spawn(door.run(closed.clone()));
-        if !host.members.are_alone() {
-            tasks.spawn(Arc::clone(&host.members).hear(closed.clone()));
-            tasks.spawn(Arc::clone(&host.members).keep_lease(closed.clone()));
+        if host.options.may_own() {
+            let door = NodeDoor {
+                host: Arc::clone(&host),
+                doors: Arc::clone(&doors),
+            };
+            tasks.spawn(door.run(closed.clone()));
         }
-        let sweep = Sweep::new(Arc::clone(&host), Arc::clone(&doors), sessions.clone());
-        tasks.spawn(sweep.run(shutdown.clone()));
+        if host.options.admits || host.options.drives {
+            if !host.members.are_alone() {
+                tasks.spawn(Arc::clone(&host.members).hear(closed.clone()));
+                tasks.spawn(Arc::clone(&host.members).keep_lease(closed.clone()));
+            }
+            let sweep = Sweep::new(Arc::clone(&host), Arc::clone(&doors), sessions.clone());
+            tasks.spawn(sweep.run(shutdown.clone()));
+        }
         if host.options.drives {
             let queue = QueueDriver::new(Arc::clone(&host), Arc::clone(&doors), sessions.clone());
             tasks.spawn(queue.run(shutdown.clone()));
             let timers = timers::run(Arc::clone(&host), sessions.clone(), shutdown.clone());
             tasks.spawn(timers);
+        }
+        let mut work = JoinSet::new();
+        if host.options.works
+            && let Some(worker) = RemoteWorker::of(&host)
+        {
+            tracing::info!(tools = ?worker.tool_names(), "runs remote tools");
+            work.spawn(worker.run(shutdown.clone()));
         }
         let handle = RuntimeHandle {
             sessions: sessions.clone(),
@@ -143,6 +158,7 @@ impl Runtime {
             closed,
             tasks,
             sources: Some(sources),
+            work,
         };
         Ok((sessions, handle))
     }
@@ -167,10 +183,12 @@ impl RuntimeHandle {
     /// by a crash, and found by the next process.
     pub async fn shutdown(mut self, give_up: impl Future<Output = ()>) -> Drained {
         self.shutdown.cancel();
+        let jobs_ended = async { while self.work.join_next().await.is_some() {} };
         tokio::select! { biased;
-            () = self.sessions.drain() => {}
+            ((), ()) = async { tokio::join!(self.sessions.drain(), jobs_ended) } => {}
             () = give_up => tracing::warn!(left = self.doors.len(), "drain cut short"),
         }
+        self.work.shutdown().await;
         self.closed.cancel();
         while self.tasks.join_next().await.is_some() {}
         if let Some(sources) = self.sources.take() {

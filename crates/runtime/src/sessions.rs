@@ -26,6 +26,7 @@ use crate::agent::Agents;
 use crate::doors::{Doors, Knock};
 use crate::host::Host;
 use crate::open::OpenError;
+use crate::remote::JobFigures;
 
 pub(crate) use admit::KnockError;
 pub(crate) use decided::known_answer;
@@ -74,6 +75,11 @@ impl Sessions {
     /// How many sessions are in memory.
     pub fn in_memory(&self) -> usize {
         self.shared.doors.len()
+    }
+
+    /// What happened to jobs of remote tools on this node.
+    pub fn jobs(&self) -> JobFigures {
+        self.shared.host.jobs.figures()
     }
 
     /// Whether this node lets go of its sessions and takes no commands.

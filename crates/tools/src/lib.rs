@@ -5,7 +5,7 @@
 //!                                   |
 //!                                   +---> ToolWorker: function | HTTP | command | MCP | (client: none)
 //!                                   |
-//!                                   +---> tool queue ---> RemoteWorker, here or elsewhere
+//!                                   +---> tool queue ---> a worker, here or elsewhere
 //! ```
 //!
 //! Must: check every input before a tool runs; call an outcome that is not known

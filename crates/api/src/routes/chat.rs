@@ -4,9 +4,11 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{self, HeaderName};
 use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt};
 use steadfast_core::id::{AgentName, SessionId, SessionKey};
 
 use crate::app::Api;
+use crate::backend::ClientWatch;
 use crate::chat::act::{Chat, Following};
 use crate::chat::posted::ChatBody;
 use crate::chat::stream;
@@ -54,7 +56,8 @@ pub(crate) async fn post(
         agent: &agent,
     };
     let following = chat.act(posted).await?;
-    Ok(answer(&api, &key, following, permit))
+    let client = api.backend().watch_client(&key);
+    Ok(answer(&api, &key, following, permit, Some(client)))
 }
 
 /// The agent that the path names.
@@ -67,15 +70,30 @@ pub(super) fn agent<P>(api: &Api, target: &Target<P>) -> Result<AgentName, Probl
     Err(Problem::new(ErrorCode::AgentNotFound, detail).with_field("agent"))
 }
 
+/// A stream of which the session hears when its client drops it before the end.
+fn watched<S: Stream>(frames: S, client: Option<ClientWatch>) -> impl Stream<Item = S::Item> {
+    futures_util::stream::unfold((Box::pin(frames), client), |(mut frames, client)| async {
+        let Some(frame) = frames.next().await else {
+            if let Some(client) = client {
+                client.answered();
+            }
+            return None;
+        };
+        Some((frame, (frames, client)))
+    })
+}
+
 /// A stream as a response.
 pub(super) fn answer(
     api: &Api,
     key: &SessionKey,
     following: Following,
     permit: crate::stream::permit::StreamPermit,
+    client: Option<ClientWatch>,
 ) -> Response {
     api.metrics().stream_opened();
     let frames = stream::frames(api, key, following, permit);
+    let frames = watched(frames, client);
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),

@@ -44,7 +44,7 @@ pub(crate) async fn get(State(api): State<Api>, target: Target) -> Result<Respon
     };
     let session = chat.session().await?;
     Ok(match session.as_deref().and_then(resumed) {
-        Some(following) => chat::answer(&api, &key, following, permit),
+        Some(following) => chat::answer(&api, &key, following, permit, None),
         None => StatusCode::NO_CONTENT.into_response(),
     })
 }

@@ -11,6 +11,7 @@ use steadfast_core::command::{CommandBody, MessageOptions, NewSession, ToolChoic
 use steadfast_core::event::Verdict;
 use steadfast_core::id::{AgentName, MessageId, Seq, SessionKey, TurnId};
 use steadfast_core::trace::Traceparent;
+use steadfast_runtime::agent::Drive;
 use steadfast_runtime::sessions::Admission;
 use utoipa::ToSchema;
 
@@ -67,6 +68,20 @@ pub(crate) struct SubmitBody {
     /// `answer_unfit`.
     #[schema(value_type = Option<Object>)]
     output_schema: Option<Value>,
+    /// Which node runs the turn if the session is idle; default: as its agent is configured.
+    drive: Option<DriveBody>,
+}
+
+/// Which node runs a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Drive)]
+pub(crate) enum DriveBody {
+    /// The node that takes the request. One without the role `driver` hands the turn over after a
+    /// while, or when the client goes away, and takes no agent with tools that are commands.
+    Request,
+    /// A node with the role `driver`, by the queue, from the start.
+    Queue,
 }
 
 /// What happens to a message while a turn runs.
@@ -135,8 +150,13 @@ pub(crate) async fn submit(
         None => target::new_command_id()?,
     };
     check_tools(&api, &key, &body).await?;
+    let drive = body.drive.map(|drive| match drive {
+        DriveBody::Request => Drive::Request,
+        DriveBody::Queue => Drive::Queue,
+    });
     let command = body.into_command(&api, traceparent(&headers))?;
-    let receipt = match api.backend().admit(&key, id.clone(), command).await? {
+    let admitted = api.backend().admit_driven(&key, id.clone(), command, drive);
+    let receipt = match admitted.await? {
         Admission::Decided {
             verdict: Verdict::Rejected { reason },
             ..
@@ -153,8 +173,11 @@ pub(crate) async fn submit(
     let receipt = match wait_ms {
         Some(wait_ms) if wait_ms > 0 => {
             let patience = Duration::from_millis(wait_ms);
+            let client = api.backend().watch_client(&key);
             let ended = receipt::wait(api.backend(), &key, &id, patience, api.shutdown());
-            Box::pin(ended).await?
+            let ended = Box::pin(ended).await;
+            client.answered();
+            ended?
         }
         _ => receipt,
     };

@@ -2,6 +2,7 @@
 
 mod agents;
 mod nats;
+mod roles;
 mod store;
 
 use clap::Args;
@@ -99,6 +100,7 @@ pub(crate) async fn run(args: Doctor) -> anyhow::Result<bool> {
         StoreKind::Redb => store::look(&config.store).await,
         StoreKind::Nats => nats::look(&config.store).await,
     });
+    findings.extend(roles::look(&config));
     findings.extend(agents::look(&config));
     if args.probe {
         findings.extend(agents::probe(&config).await);

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::config::schema::config_schema;
 use crate::event_schema::event_schema;
+use crate::tool_queue_schema::tool_queue_schema;
 
 /// Prints a JSON Schema.
 #[derive(Debug, Args)]
@@ -20,6 +21,8 @@ enum What {
     Config,
     /// The committed events of a session's stream and log.
     Event,
+    /// What passes between sessions and remote workers.
+    ToolQueue,
 }
 
 /// Prints it.
@@ -27,6 +30,7 @@ pub(crate) fn run(args: &Schema) -> anyhow::Result<()> {
     let schema = match args.what {
         What::Config => config_schema(),
         What::Event => event_schema(),
+        What::ToolQueue => tool_queue_schema(),
     };
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, &schema).map_err(std::io::Error::from)?;

@@ -198,7 +198,7 @@ impl AgentOptions {
 
     /// Whether tools of it are processes of the node.
     fn has_processes(&self) -> bool {
-        self.tools.iter().any(|tool| tool.command.is_some())
+        self.tools.iter().any(ToolOptions::runs_as_child)
             || self.mcp.values().any(|server| server.command.is_some())
     }
 

@@ -16,11 +16,12 @@ pub struct NodeOptions {
     /// 0 takes any free port.
     pub listen: String,
     /// What this node does. One without `driver` takes requests and begins their turns, and hands
-    /// them over after `handover_after`.
+    /// them over after `handover_after`; one without `api` serves health and metrics only.
     #[schemars(length(min = 1))]
     pub roles: Vec<Role>,
     /// How long a node without the role `driver` keeps a session before it lets go of it between
-    /// two steps; running calls are never cut off by that.
+    /// two steps; running calls are never cut off by that. With "0s" it begins no turn at all and
+    /// leaves all to the queue.
     pub handover_after: Duration,
     /// How long running tool calls may go on after a signal to stop, before they are cut off; model
     /// calls are not waited for. Another node, or the next start, goes on with the turns.
@@ -35,6 +36,8 @@ pub enum Role {
     Api,
     /// Takes sessions from the queue, from timers and from nodes that are gone.
     Driver,
+    /// Runs calls of remote tools, for the sessions of all nodes.
+    Worker,
 }
 
 impl NodeOptions {
@@ -49,7 +52,7 @@ impl Default for NodeOptions {
         Self {
             name: None,
             listen: "127.0.0.1:7070".to_owned(),
-            roles: vec![Role::Api, Role::Driver],
+            roles: vec![Role::Api, Role::Driver, Role::Worker],
             handover_after: Duration::from_secs(60),
             drain_grace: Duration::from_secs(60),
         }

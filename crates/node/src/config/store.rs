@@ -13,7 +13,9 @@ use crate::config::nats::NatsOptions;
 pub struct StoreOptions {
     /// Which kind of store.
     pub kind: StoreKind,
-    /// Directory of a redb store; made when it is missing. Relative to the working directory.
+    /// Directory of a redb store; made when it is missing. Relative to the working directory. With
+    /// `kind = "nats"` it holds the name of the node's last process, whose sessions a restarted one
+    /// takes over at once; each node needs one of its own.
     pub path: PathBuf,
     /// What an acknowledgement must mean: synced to disk. The node refuses to start on less.
     pub require_fsync: bool,

@@ -80,6 +80,24 @@ input_schema = { type = "objekt" }
 }
 
 #[test]
+fn a_remote_tool_needs_a_queue_and_nobody_else_who_runs_it() {
+    let tool = "[[agents.a.tools]]\nname = \"t\"\ndescription = \"T\"\nremote = true\n";
+    let alone = error(&format!("{SMALL}{tool}"));
+    assert!(alone.contains("node.toml:8:1"), "{alone}");
+    assert!(alone.contains("a redb store has no tool queue"), "{alone}");
+    let on_nats = |more: &str| {
+        let store = "[store]\nkind = \"nats\"\nrequire_fsync = false\n";
+        load(&format!("{store}{SMALL}{tool}{more}"), &[], &[])
+    };
+    assert!(on_nats("").is_ok());
+    assert!(on_nats("http = { url = \"http://127.0.0.1/t\" }\n").is_ok());
+    let twice = on_nats("client = true\n").unwrap_err().to_string();
+    assert!(twice.contains("more than one thing runs it"), "{twice}");
+    let misspelt = on_nats("remot = true\n").unwrap_err().to_string();
+    assert!(misspelt.contains("did you mean `remote`?"), "{misspelt}");
+}
+
+#[test]
 fn a_text_that_is_no_toml_is_told_with_its_place() {
     assert_snapshot!(error("[node\nname = \n"));
 }

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::config::duration::Duration;
 
-/// A tool. It has exactly one of `http`, `command` and `client = true`, or is a `provider`'s and run
-/// there.
+/// A tool. It has exactly one of `http`, `command` and `client = true`, or `remote = true`, alone or
+/// with `http` or `command`, or is a `provider`'s and run there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolOptions {
@@ -63,6 +63,11 @@ pub struct ToolOptions {
     /// The client runs it and sends the result.
     #[serde(default)]
     pub client: bool,
+    /// Its calls are jobs in the tool queue, which outlive the node that asked. With `http` or
+    /// `command` the nodes with the role `worker` run them; alone, workers of your own do. Only with
+    /// store.kind = "nats".
+    #[serde(default)]
+    pub remote: bool,
     /// It is this tool of the model's provider, as `PROVIDER.TYPE`. One that the provider runs, such
     /// as `anthropic.web_search_20250305` or `openai.web_search`, has no `http` or `command`; one
     /// that it only defines, such as `anthropic.bash_20250124`, has one.
@@ -75,6 +80,13 @@ pub struct ToolOptions {
     /// The provider's own settings of its tool.
     #[serde(default)]
     pub provider_options: Map<String, Value>,
+}
+
+impl ToolOptions {
+    /// Whether its calls are processes of the node that owns the session.
+    pub fn runs_as_child(&self) -> bool {
+        self.command.is_some() && !self.remote
+    }
 }
 
 /// May a call be repeated after a crash.

@@ -23,6 +23,10 @@ pub struct ToolsOptions {
     /// Calls of blocking Rust functions at the same time, at most; each is a thread.
     #[schemars(range(min = 1))]
     pub blocking_max: u32,
+    /// Jobs of remote tools that this node has out of the tool queue at the same time, at most. One
+    /// tool takes no more than three quarters of them.
+    #[schemars(range(min = 1))]
+    pub jobs_max: u32,
     /// Threads for Rust functions that are not declared as blocking. One that blocks all the same
     /// holds up other functions and nothing else of the node. 0: they share the node's own threads.
     pub function_threads: u32,
@@ -36,6 +40,7 @@ impl Default for ToolsOptions {
             mcp_max: 1_024,
             functions_max: 4_096,
             blocking_max: 64,
+            jobs_max: 64,
             function_threads: 2,
         }
     }

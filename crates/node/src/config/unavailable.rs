@@ -7,9 +7,7 @@ use crate::config::key_path::KeyPath;
 pub(crate) fn key(path: &KeyPath) -> Option<&'static str> {
     let keys: Vec<&str> = path.0.iter().map(String::as_str).collect();
     Some(match keys.as_slice() {
-        ["node", "roles"] => "every node of this build serves HTTP, drives sessions and runs tools",
         ["node", "replicas"] => REPLICAS,
-        ["agents", _, "drive"] => "the node that takes a message drives its turn: leave it out",
         ["agents", _, "builtins" | "permission_mode"] => FOREIGN,
         ["agents", _, "workspace"] => "give the agent HTTP or command tools that work on files",
         [
@@ -19,9 +17,6 @@ pub(crate) fn key(path: &KeyPath) -> Option<&'static str> {
         ] => "keep such state behind an HTTP or command tool",
         ["agents", _, "context_url"] | ["agents", _, "tools", _, "context_schema"] => {
             "tools get the message's `metadata`; it is stored, so it must not hold secrets"
-        }
-        ["agents", _, "tools", _, "remote" | "provider"] => {
-            "give the tool one of `http`, `command` or `client = true`"
         }
         _ => return None,
     })

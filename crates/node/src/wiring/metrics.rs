@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use steadfast_api::{MetricsSource, MetricsText};
+use steadfast_runtime::JobFigures;
 use steadfast_runtime::sessions::Sessions;
 use steadfast_store_redb::Stats;
 
@@ -35,8 +36,54 @@ pub(super) fn sources(store: &OpenStore, sessions: &Sessions) -> Vec<MetricsSour
             let count = sessions.in_memory() as f64;
             let name = "steadfast_sessions_in_memory";
             text.single(name, "gauge", "Sessions in memory", count);
+            write_jobs(text, &sessions.jobs());
         }),
     ]
+}
+
+/// Calls of remote tools.
+fn write_jobs(text: &mut MetricsText, jobs: &JobFigures) {
+    let counters = [
+        (
+            "queued_total",
+            "Jobs that this node put into the tool queue",
+            jobs.put,
+        ),
+        ("taken_total", "Jobs that this node was given", jobs.taken),
+        (
+            "redelivered_total",
+            "Jobs that it was given and somebody had been given before",
+            jobs.redelivered,
+        ),
+        ("claimed_total", "Claims of never calls won", jobs.claimed),
+        (
+            "claims_lost_total",
+            "Jobs dropped since their claim was another's",
+            jobs.claims_lost,
+        ),
+        (
+            "given_back_total",
+            "Jobs given back to the queue",
+            jobs.given_back,
+        ),
+        ("answered_total", "Answers sent", jobs.answered),
+        (
+            "cancelled_total",
+            "Jobs told that nobody wants their call any more",
+            jobs.cancelled,
+        ),
+    ];
+    for (name, help, value) in counters {
+        let name = format!("steadfast_jobs_{name}");
+        text.single(&name, "counter", help, value as f64);
+    }
+    let running = jobs.running as f64;
+    text.single(
+        "steadfast_jobs_running",
+        "gauge",
+        "Jobs that run here now",
+        running,
+    );
 }
 
 /// Records a second over calls to the disk a second is how many records share one.

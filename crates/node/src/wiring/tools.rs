@@ -1,4 +1,4 @@
-//! Configured tools: HTTP endpoints, programs, and what the client runs.
+//! Configured tools: HTTP endpoints, programs, what the client runs, what workers elsewhere run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,18 +36,23 @@ pub(super) fn definition(agent: &str, options: &ToolOptions) -> Result<ToolDefin
     let spec = ToolSpec {
         replay: rule(options.replay),
         check: options.check,
-        ..ToolSpec::new(&options.name, &options.description, input_schema)
+        ..ToolSpec::new(&options.name, &options.description, input_schema.clone())
     };
     if let Some(http) = &options.http {
         let worker = HttpTool::new(http_options(http).map_err(|error| failed(&error))?)
             .map_err(|error| failed(&error))?;
         let tool = ToolDefinition::with_worker(spec, Arc::new(worker));
-        return Ok(limited(defined(tool), options));
+        return Ok(limited(placed(defined(tool), options), options));
     }
     if let Some(command) = &options.command {
         let worker = CommandTool::new(command_options(command).map_err(|error| failed(&error))?)
             .map_err(|error| failed(&error))?;
         let tool = ToolDefinition::with_worker(spec, Arc::new(worker));
+        return Ok(limited(placed(defined(tool), options), options));
+    }
+    if options.remote {
+        let tool = ToolDefinition::remote(&options.name, &options.description, input_schema);
+        let tool = if options.check { tool.checked() } else { tool };
         return Ok(limited(defined(tool), options));
     }
     if let Some(provider) = provider {
@@ -60,8 +65,18 @@ pub(super) fn definition(agent: &str, options: &ToolOptions) -> Result<ToolDefin
     }
     Err(StartError::Setup {
         what,
-        reason: "nothing runs it: give it `http`, `command` or `client = true`".to_owned(),
+        reason: "nothing runs it: give it `http`, `command`, `client = true` or `remote = true`"
+            .to_owned(),
     })
+}
+
+/// Where its calls run: here, or as jobs of whichever node has room.
+fn placed(tool: ToolDefinition, options: &ToolOptions) -> ToolDefinition {
+    if options.remote {
+        tool.remotely()
+    } else {
+        tool
+    }
 }
 
 /// The options that all kinds of tools have.

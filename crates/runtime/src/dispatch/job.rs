@@ -12,7 +12,9 @@ use steadfast_store::{ToolQueue, jobs};
 use steadfast_tools::remote;
 
 use super::task::{Ended, Task};
-use super::tool_call::{self, not_run};
+use super::tool_call;
+use crate::pools::not_run;
+use crate::remote::JobCounts;
 
 pub(super) async fn run(task: Task, id: CallId, attempt: u32) -> Ended {
     let finished = |outcome| {
@@ -41,7 +43,10 @@ pub(super) async fn run(task: Task, id: CallId, attempt: u32) -> Ended {
     tokio::select! { biased;
         () = task.cancelled.cancelled() => Ended::silently(),
         put = put(&task, &queue, Job { name, bytes }) => match put {
-            Put::Stands => Ended::with(Input::JobQueued { call: id, attempt }),
+            Put::Stands => {
+                JobCounts::add(&task.host.jobs.put);
+                Ended::with(Input::JobQueued { call: id, attempt })
+            }
             Put::Refused(detail) => finished(not_run(&format!("the tool queue refused it: {detail}"))),
             // An earlier try may still land: only the deadline ends this.
             Put::Unknown => {

@@ -10,21 +10,18 @@ use steadfast_core::id::{CallId, Timestamp};
 use steadfast_core::input::{CallOutcome, Input};
 use steadfast_protocol::live::Delta;
 use steadfast_tools::catalog::{SourceState, Tool};
-use steadfast_tools::worker::{Job, PoolPlace, ToolIo, ToolWorker};
-use tokio::sync::mpsc;
-use tracing::{Instrument, Span};
+use steadfast_tools::worker::{Job, ToolWorker};
+use tracing::Span;
 
 use super::spans;
 use super::task::{Ended, Task};
 use crate::load::{self, ValueError};
+use crate::pools::{Attempt, not_run};
 use crate::trace;
 use crate::triage::Slot;
 
 /// How long a call waits for the source of its tool.
 const REACH_MAX: Duration = Duration::from_secs(20);
-
-/// Preliminary results between a tool and the feed, at most; a tool drops what finds no room.
-const PROGRESS_MAX: usize = 16;
 
 pub(super) async fn run(task: Task, call: CallId, attempt: u32, slot: Option<Slot>) -> Ended {
     let outcome = match prepare(&task, call, attempt, slot).await {
@@ -172,65 +169,24 @@ pub(super) async fn job(
     })
 }
 
-pub(super) fn not_run(detail: &str) -> CallOutcome {
-    CallOutcome::Retry {
-        detail: detail.into(),
-        retry_after_ms: None,
-    }
-}
-
-/// Runs the tool in a worker of its own. At its deadline, or when it is no longer wanted, it is
-/// asked to stop and has a grace to answer; then the worker is killed, and nobody knows what it did.
+/// Runs the tool until its deadline, or until it is no longer wanted.
 async fn attempt_once(task: &Task, ready: Ready) -> CallOutcome {
-    let (progress, mut preliminary) = mpsc::channel(PROGRESS_MAX);
-    let stop_token = task.cancelled.child_token();
-    let io = ToolIo {
-        place: PoolPlace::keeping(ready.slot),
-        ..ToolIo::new(stop_token.clone(), progress)
-    };
     let call = ready.job.call;
-    let (worker, job) = (ready.worker, ready.job);
-    let executor = worker.executor();
-    let cancelled = task.cancelled.clone();
-    let work = async move {
-        // Between the commit and here its end may have been decided: then it does not begin.
-        if cancelled.is_cancelled() {
-            return not_run("it was cancelled before it began");
-        }
-        worker.run(job, io).await
-    };
-    let work = work.in_current_span();
-    let mut running = match task.host.pools.run(executor, work).await {
-        Ok(running) => running,
-        Err(error) => return not_run(&format!("its pool takes no calls: {error}")),
+    let attempt = Attempt {
+        worker: ready.worker,
+        job: ready.job,
+        slot: ready.slot,
+        cancelled: task.cancelled.clone(),
+        grace: task.host.options.cancel_grace,
     };
     let stop = async {
-        let why = tokio::select! { biased;
+        tokio::select! { biased;
             () = task.cancelled.cancelled() => "it was cancelled and gave no outcome",
             () = tokio::time::sleep(ready.remaining) => "it gave no outcome before its deadline",
-        };
-        stop_token.cancel();
-        tokio::time::sleep(task.host.options.cancel_grace).await;
-        why
-    };
-    tokio::pin!(stop);
-    let why = loop {
-        tokio::select! { biased;
-            outcome = running.outcome() => return outcome.unwrap_or_else(panicked),
-            Some(output) = preliminary.recv() => show(task, call, output),
-            why = &mut stop => break why,
         }
     };
-    if running.revoke() {
-        return not_run("no thread of its pool was free before it was given up");
-    }
-    CallOutcome::Unknown { detail: why.into() }
-}
-
-fn panicked() -> CallOutcome {
-    CallOutcome::Unknown {
-        detail: "the tool panicked".into(),
-    }
+    let show = |output| show(task, call, output);
+    task.host.pools.attempt(attempt, stop, show).await
 }
 
 fn show(task: &Task, call: CallId, output: Value) {

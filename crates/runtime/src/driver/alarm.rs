@@ -69,7 +69,7 @@ impl Driver {
                 if let Some(at) = self.handover_at() {
                     add(at);
                 }
-                if let Some(since) = self.idle_since {
+                if let Some(since) = self.quiet_since() {
                     add(since + self.idle_after());
                 }
             }

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::held::Reply;
 use super::{Driver, End, Stance};
+use crate::agent::Drive;
 use crate::doors::{Knock, Refusal, Seat};
 use crate::load::{self, ValueError};
 use crate::open::OpenError;
@@ -52,8 +53,12 @@ pub(super) struct Prepared {
 impl Driver {
     pub(super) async fn knocked(&mut self, knock: Knock) {
         match knock {
-            Knock::Command { command, reply } => {
-                return self.command_came(*command, reply).await;
+            Knock::Command {
+                command,
+                drive,
+                reply,
+            } => {
+                return self.command_came(*command, drive, reply).await;
             }
             Knock::Mail { up_to, reply } => self.mail_came(up_to, reply),
             // Its owner elsewhere needs no waking.
@@ -68,6 +73,7 @@ impl Driver {
                     let _ = reply.send(Err(Refusal::Error(error)));
                 }
             },
+            Knock::ClientLeft => self.client_left(),
             Knock::Drain => self.drain(),
             // The loop ends for it.
             Knock::Superseded { .. } => {}
@@ -75,8 +81,8 @@ impl Driver {
         self.mail_was_read_since();
     }
 
-    pub(super) async fn commanded(&mut self, command: Command, reply: Reply) {
-        if let Some(refusal) = self.not_here(&command.body) {
+    pub(super) async fn commanded(&mut self, command: Command, drive: Option<Drive>, reply: Reply) {
+        if let Some(refusal) = self.not_here(&command.body, drive) {
             let _ = reply.send(self.repeated(command).ok_or(refusal));
             return;
         }
@@ -100,7 +106,7 @@ impl Driver {
     }
 
     /// Why a command is not decided here.
-    fn not_here(&self, body: &CommandBody) -> Option<Refusal> {
+    fn not_here(&self, body: &CommandBody, drive: Option<Drive>) -> Option<Refusal> {
         if let Some(owner) = &self.owner {
             return Some(Refusal::Elsewhere(owner.clone()));
         }
@@ -108,7 +114,8 @@ impl Driver {
         let profile = session.profile().map(|profile| &profile.agent);
         let agent = self.host.agent(profile.or_else(|| new_agent(body))?)?;
         let looks = self.stance == Stance::Looking;
-        let queued = agent.is_for_the_queue(self.host.options.drives);
+        let options = &self.host.options;
+        let queued = !options.may_own() || agent.is_for_the_queue(options.drives, drive);
         (looks && queued).then_some(Refusal::ForTheQueue)
     }
 
@@ -288,7 +295,7 @@ pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End, alone: bool) {
             Knock::Mail { reply, .. } => {
                 let _ = reply.send(Err(refusal.clone()));
             }
-            Knock::Drain | Knock::Superseded { .. } => {}
+            Knock::ClientLeft | Knock::Drain | Knock::Superseded { .. } => {}
         }
     }
 }

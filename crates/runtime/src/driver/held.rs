@@ -9,6 +9,7 @@ use steadfast_core::command::Command;
 use tokio::sync::oneshot;
 
 use super::{Driver, Haste, Stance};
+use crate::agent::Drive;
 use crate::doors::Refusal;
 use crate::sessions::Admission;
 
@@ -18,6 +19,7 @@ pub(super) type Reply = oneshot::Sender<Result<Admission, Refusal>>;
 /// A command that waits for a reading of the mailbox.
 pub(super) struct Held {
     pub(super) command: Command,
+    pub(super) drive: Option<Drive>,
     pub(super) reply: Reply,
     /// The reading that finds all mail from before it.
     pub(super) found_by: u64,
@@ -25,7 +27,12 @@ pub(super) struct Held {
 
 impl Driver {
     /// A command stands at the door.
-    pub(super) async fn command_came(&mut self, command: Command, reply: Reply) {
+    pub(super) async fn command_came(
+        &mut self,
+        command: Command,
+        drive: Option<Drive>,
+        reply: Reply,
+    ) {
         let drains = matches!(
             self.stance,
             Stance::Draining {
@@ -39,11 +46,12 @@ impl Driver {
             return;
         }
         if self.mail_was_read_since() || !self.takes_mail() {
-            return self.commanded(command, reply).await;
+            return self.commanded(command, drive, reply).await;
         }
         let found_by = self.mailroom.readings + 1;
         self.mailroom.held = Some(Held {
             command,
+            drive,
             reply,
             found_by,
         });
@@ -61,7 +69,7 @@ impl Driver {
     pub(super) async fn decide_held(&mut self) {
         let read = self.mailroom.read_whole;
         if let Some(held) = self.mailroom.held.take_if(|held| held.found_by <= read) {
-            self.commanded(held.command, held.reply).await;
+            self.commanded(held.command, held.drive, held.reply).await;
         }
     }
 

@@ -44,6 +44,17 @@ impl Driver {
         }
     }
 
+    /// The client whose request began the turn went away: there is no reason to keep it here, unless
+    /// this node drives.
+    pub(super) fn client_left(&mut self) {
+        if let Stance::Owning { epoch } = self.stance
+            && !self.host.options.drives
+        {
+            let haste = Haste::Handover;
+            self.stance = Stance::Draining { epoch, haste };
+        }
+    }
+
     /// Starts nothing but what the log says was started, and stops what is not waited for.
     pub(super) fn come_to_rest(&mut self, epoch: Epoch, haste: Haste) {
         let started = self.starts(epoch, Starts::StartedCalls);

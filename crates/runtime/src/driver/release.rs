@@ -33,7 +33,7 @@ impl Driver {
                     self.idle_since = None;
                 }
                 let waited = self
-                    .idle_since
+                    .quiet_since()
                     .is_some_and(|since| since.elapsed() >= self.idle_after());
                 // What was deleted goes at once, before somebody makes it again.
                 idle && (self.is_gone() || (waited && quiet))
@@ -44,6 +44,16 @@ impl Driver {
         if due {
             self.release();
         }
+    }
+
+    /// Since when it is idle and no worker elsewhere said how far it is: followers are told here.
+    pub(super) fn quiet_since(&self) -> Option<Instant> {
+        let idle = self.idle_since?;
+        Some(
+            self.dispatcher
+                .progressed_at()
+                .map_or(idle, |at| at.max(idle)),
+        )
     }
 
     /// Drops what an idle session can do without: it may stay in memory for long, and among many.

@@ -22,6 +22,7 @@ use tracing::Instrument;
 use super::decided::{Decided, known_answer};
 use super::{Admission, AdmitError, Sessions};
 use crate::actor;
+use crate::agent::Drive;
 use crate::doors::{Door, EnterError, Entered, Knock, Refusal};
 use crate::open;
 use crate::spill::{Patience, Spill, SpillError};
@@ -43,29 +44,49 @@ pub(crate) enum KnockError {
 
 impl Sessions {
     /// Makes a command durable and gives its answer.
-    pub async fn admit(
+    pub async fn admit(&self, key: &SessionKey, command: Command) -> Result<Admission, AdmitError> {
+        self.admit_driven(key, command, None).await
+    }
+
+    /// The same with a word about who is to run the turn if the session is idle; `None`: as its
+    /// agent is configured.
+    pub async fn admit_driven(
         &self,
         key: &SessionKey,
         mut command: Command,
+        drive: Option<Drive>,
     ) -> Result<Admission, AdmitError> {
         if self.is_draining() {
             return Err(AdmitError::Draining);
         }
         let span = trace::admission(key, &mut command.body);
         // In boxes, as what is done seldom: callers move the future of this function about.
-        Box::pin(self.admit_traced(key, command))
+        Box::pin(self.admit_traced(key, command, drive))
             .instrument(span)
             .await
+    }
+
+    /// The client whose request began a turn went away before its end. A node that does not drive
+    /// hands the session over at the next safe point; one that does goes on.
+    pub fn client_left(&self, key: &SessionKey) {
+        if self.shared.host.options.drives {
+            return;
+        }
+        if let Some(door) = self.shared.doors.find(key) {
+            // One that is not heard costs time only: the session is handed over later.
+            let _heard = door.hint(Knock::ClientLeft);
+        }
     }
 
     async fn admit_traced(
         &self,
         key: &SessionKey,
         mut command: Command,
+        drive: Option<Drive>,
     ) -> Result<Admission, AdmitError> {
         self.spill(key, &mut command.body).await?;
         let patience = self.shared.host.options.admission_patience;
-        match tokio::time::timeout(patience, self.admit_directly(key, &command)).await {
+        match tokio::time::timeout(patience, self.admit_directly(key, &command, drive)).await {
             Ok(Some(answer)) => answer,
             Ok(None) => Box::pin(self.admit_by_mail(key, command)).await,
             Err(_) => Err(AdmitError::OutcomeUnknown(
@@ -79,6 +100,7 @@ impl Sessions {
         &self,
         key: &SessionKey,
         command: &Command,
+        drive: Option<Drive>,
     ) -> Option<Result<Admission, AdmitError>> {
         let mut lost = 0;
         // An owner that died with the question may have decided it.
@@ -86,7 +108,12 @@ impl Sessions {
         loop {
             let (reply, answer) = oneshot::channel();
             let command = Box::new(command.clone());
-            match self.knock(key, Knock::Command { command, reply }).await {
+            let knock = Knock::Command {
+                command,
+                drive,
+                reply,
+            };
+            match self.knock(key, knock).await {
                 Ok(door) => {
                     match answer.await {
                         Ok(Ok(admission)) => return Some(Ok(admission)),

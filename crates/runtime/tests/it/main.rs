@@ -17,6 +17,7 @@ mod follow;
 mod lifetime;
 mod pools;
 mod remote;
+mod remote_workers;
 mod repair;
 mod tools;
 mod trace;

@@ -10,26 +10,25 @@ use serde_json::{Value, json};
 use steadfast_core::command::CommandBody;
 use steadfast_core::content::{Stored, ToolOutput};
 use steadfast_core::event::{Event, Settlement};
-use steadfast_core::id::{AgentName, NodeId, SessionKey};
+use steadfast_core::id::{NodeId, SessionKey};
 use steadfast_core::input::CheckAnswer;
 use steadfast_core::receipt::End;
-use steadfast_runtime::Runtime;
+use steadfast_runtime::sessions::Sessions;
+use steadfast_runtime::{Drained, JobFigures, Options, Runtime, RuntimeHandle, WorkerOptions};
 use steadfast_store::fault::{Fault, FaultLayer, FaultPlan, Odds, Operation};
 use steadfast_store::jobs::JobDelivery;
+use steadfast_store::local::LocalMembership;
 use steadfast_store::mailbox::Lane;
 use steadfast_store::{Stores, memory};
 use steadfast_tools::definition::ToolDefinition;
-use steadfast_tools::remote::{RemoteWorker, WorkerOptions};
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 use crate::world::{Fault as LogFault, Ledger, Node, World, calls, command, key, tool};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A world with remote tools whose queue forgets after two seconds what was put.
-fn remote_world() -> World {
+pub(crate) fn remote_world() -> World {
     let mut world = World::with_tools(|builder, ledger| {
         let tools = ["pay", "pay_keyed", "pay_checked"].map(|name| pay(name, ledger));
         let [pay, keyed, checked] = tools;
@@ -51,8 +50,16 @@ fn remote_world() -> World {
             .with(checked)
             .with(large.remotely())
     });
-    world.stores.tool_queue = Some(memory::tool_queue(30 * SECOND, 2 * SECOND));
+    for_workers(&mut world);
     world
+}
+
+/// Gives a world a tool queue, and leaves its jobs to workers of their own.
+pub(crate) fn for_workers(world: &mut World) {
+    world.stores.tool_queue = Some(memory::tool_queue(30 * SECOND, 2 * SECOND));
+    world.stores.membership = Arc::new(LocalMembership::shared());
+    // Nodes that own sessions run no jobs here, and workers own none.
+    world.options.works = false;
 }
 
 /// A tool that takes a minute, and says when it begins.
@@ -70,34 +77,60 @@ fn pay(name: &'static str, ledger: &Arc<Ledger>) -> ToolDefinition {
     .remotely()
 }
 
-struct Worker {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
+/// A process that does nothing but run remote tools.
+pub(crate) struct Worker {
+    sessions: Sessions,
+    handle: RuntimeHandle,
 }
 
 impl Worker {
-    fn start(world: &World, stores: &Stores, name: &str, options: WorkerOptions) -> Self {
-        let agent = AgentName::new("helper").unwrap();
+    pub(crate) async fn start(
+        world: &World,
+        stores: &Stores,
+        name: &str,
+        options: Options,
+    ) -> Self {
+        let options = Options {
+            admits: false,
+            drives: false,
+            works: true,
+            ..options
+        };
+        let agents = Arc::clone(&world.agents);
+        let clock = Arc::new(world.clock);
         let node = NodeId::new(name).unwrap();
-        let worker = RemoteWorker::new(stores, Arc::new(world.clock), node, options).unwrap();
-        let worker = worker.serving(&agent, &world.agents[&agent].catalog);
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(worker.run(stop.clone()));
-        Self { stop, task }
+        let started = Runtime::start(options, stores.clone(), agents, clock, node);
+        let (sessions, handle) = started.await.unwrap();
+        Self { sessions, handle }
     }
 
-    fn of(world: &World, name: &str) -> Self {
-        Self::start(world, &world.stores, name, WorkerOptions::default())
+    pub(crate) async fn of(world: &World, name: &str) -> Self {
+        Self::start(world, &world.stores, name, Options::default()).await
+    }
+
+    pub(crate) fn figures(&self) -> JobFigures {
+        self.sessions.jobs()
     }
 
     /// Ends it as a power cut would.
     fn crash(self) {
-        self.task.abort();
+        drop(self.handle);
     }
 
-    async fn drain(self) {
-        self.stop.cancel();
-        self.task.await.unwrap();
+    pub(crate) async fn drain(self) -> Drained {
+        self.handle.shutdown(std::future::pending()).await
+    }
+}
+
+/// A worker that never says that it is still at it.
+fn silent() -> Options {
+    let keep_alive_every = Duration::from_secs(1_000);
+    Options {
+        worker: WorkerOptions {
+            keep_alive_every,
+            ..WorkerOptions::default()
+        },
+        ..Options::default()
     }
 }
 
@@ -178,7 +211,7 @@ async fn a_store_without_a_tool_queue_is_refused_at_the_start() {
 #[tokio::test(start_paused = true)]
 async fn a_remote_call_is_a_job_that_a_worker_answers() {
     let world = remote_world();
-    let (node, worker) = (world.start().await, Worker::of(&world, "w1"));
+    let (node, worker) = (world.start().await, Worker::of(&world, "w1").await);
     node.send(&key("s"), "m1", &calls(&["pay", "pay_keyed"]))
         .await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
@@ -194,7 +227,7 @@ async fn a_remote_call_is_a_job_that_a_worker_answers() {
 #[tokio::test(start_paused = true)]
 async fn a_remote_call_outlives_its_owner() {
     let world = remote_world();
-    let (node, worker) = (world.start().await, Worker::of(&world, "w1"));
+    let (node, worker) = (world.start().await, Worker::of(&world, "w1").await);
     node.send(&key("s"), "m1", &calls(&["pay"])).await;
     until_queued(&world, &node, &key("s")).await;
     node.crash().await;
@@ -226,14 +259,10 @@ async fn an_answer_wakes_a_session_that_nobody_owns() {
 async fn a_worker_that_is_silent_too_long_does_not_make_a_never_call_run_twice() {
     let world = remote_world();
     let node = world.start().await;
-    let silent = WorkerOptions {
-        keep_alive_every: Duration::from_secs(1_000),
-        ..WorkerOptions::default()
-    };
-    let paused = Worker::start(&world, &world.stores, "w1", silent);
+    let paused = Worker::start(&world, &world.stores, "w1", silent()).await;
     node.send(&key("s"), "m1", &calls(&["pay"])).await;
     until_queued(&world, &node, &key("s")).await;
-    let other = Worker::of(&world, "w2");
+    let other = Worker::of(&world, "w2").await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
     assert_eq!(world.settlements("s").await, [Settlement::Done]);
     assert_eq!(world.ledger.lines(), ["pay 1"]);
@@ -244,11 +273,7 @@ async fn a_worker_that_is_silent_too_long_does_not_make_a_never_call_run_twice()
 async fn a_job_given_to_its_own_worker_again_is_not_run_again() {
     let world = remote_world();
     let node = world.start().await;
-    let silent = WorkerOptions {
-        keep_alive_every: Duration::from_secs(1_000),
-        ..WorkerOptions::default()
-    };
-    let worker = Worker::start(&world, &world.stores, "w1", silent);
+    let worker = Worker::start(&world, &world.stores, "w1", silent()).await;
     node.send(&key("s"), "m1", &calls(&["pay"])).await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
     assert_eq!(world.ledger.lines(), ["pay 1"]);
@@ -258,7 +283,7 @@ async fn a_job_given_to_its_own_worker_again_is_not_run_again() {
 #[tokio::test(start_paused = true)]
 async fn an_owner_killed_before_its_put_is_recorded_puts_again_after_the_dedupe_time() {
     let world = remote_world();
-    let (node, worker) = (world.start().await, Worker::of(&world, "w1"));
+    let (node, worker) = (world.start().await, Worker::of(&world, "w1").await);
     // The append after the one that asks for the call: the job stands, and its log does not say so.
     node.send(&key("s"), "m1", &calls(&["look"])).await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
@@ -288,7 +313,7 @@ async fn a_put_that_lands_late_does_not_make_a_never_call_run_twice() {
         ..layer.stores().clone()
     };
     let node = world.start().await;
-    let worker = Worker::start(&world, &inner, "w1", WorkerOptions::default());
+    let worker = Worker::start(&world, &inner, "w1", Options::default()).await;
     let delay = 90 * SECOND;
     plan.inject(Operation::PutJob, Fault::Ghost { delay });
     node.send(&key("s"), "m1", &calls(&["pay"])).await;
@@ -316,7 +341,7 @@ async fn a_cancel_before_any_worker_has_the_job_is_known_to_have_come_in_time() 
     assert_eq!(world.settlements("s").await, [Settlement::InDoubt]);
     assert!(world.story(&key("s")).await.contains("call_resolved"));
     // The job that a late put brings back is not run either.
-    let worker = Worker::of(&world, "w1");
+    let worker = Worker::of(&world, "w1").await;
     sleep(60 * SECOND).await;
     assert!(world.ledger.lines().is_empty());
     worker.drain().await;
@@ -325,7 +350,7 @@ async fn a_cancel_before_any_worker_has_the_job_is_known_to_have_come_in_time() 
 #[tokio::test(start_paused = true)]
 async fn a_cancel_reaches_the_worker_and_its_answer_comes_late() {
     let world = remote_world();
-    let (node, worker) = (world.start().await, Worker::of(&world, "w1"));
+    let (node, worker) = (world.start().await, Worker::of(&world, "w1").await);
     node.send(&key("s"), "m1", &calls(&["pay"])).await;
     until_queued(&world, &node, &key("s")).await;
     sleep(SECOND).await;
@@ -348,7 +373,7 @@ async fn a_job_that_no_worker_takes_ends_at_its_deadline_as_not_run() {
     node.send(&key("s"), "m1", &calls(&["pay"])).await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
     assert_eq!(world.settlements("s").await, [Settlement::Unreachable]);
-    let worker = Worker::of(&world, "w1");
+    let worker = Worker::of(&world, "w1").await;
     sleep(60 * SECOND).await;
     assert!(world.ledger.lines().is_empty());
     worker.drain().await;
@@ -357,13 +382,13 @@ async fn a_job_that_no_worker_takes_ends_at_its_deadline_as_not_run() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_dies_leaves_a_never_call_in_doubt_and_runs_a_keyed_one_again() {
     let world = remote_world();
-    let (node, worker) = (world.start().await, Worker::of(&world, "w1"));
+    let (node, worker) = (world.start().await, Worker::of(&world, "w1").await);
     node.send(&key("s"), "m1", &calls(&["pay", "pay_keyed"]))
         .await;
     until_queued(&world, &node, &key("s")).await;
     sleep(SECOND).await;
     worker.crash();
-    let other = Worker::of(&world, "w2");
+    let other = Worker::of(&world, "w2").await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
     let mut settled = world.settlements("s").await;
     settled.sort();
@@ -383,7 +408,7 @@ async fn a_never_call_runs_again_only_after_its_check_said_that_it_did_not_happe
     let queue = world.stores.tool_queue.clone().unwrap();
     let claim = job.job().name.claim_key();
     queue.claims.claim(&claim, "dead-0").await.unwrap();
-    let worker = Worker::of(&world, "w1");
+    let worker = Worker::of(&world, "w1").await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
     assert_eq!(world.settlements("s").await, [Settlement::Done]);
     assert_eq!(world.ledger.lines(), ["check 1", "pay_checked 2"]);
@@ -393,7 +418,7 @@ async fn a_never_call_runs_again_only_after_its_check_said_that_it_did_not_happe
 #[tokio::test(start_paused = true)]
 async fn a_result_too_large_for_a_letter_stands_beside_it() {
     let world = remote_world();
-    let (node, worker) = (world.start().await, Worker::of(&world, "w1"));
+    let (node, worker) = (world.start().await, Worker::of(&world, "w1").await);
     node.send(&key("s"), "m1", &calls(&["large"])).await;
     assert_eq!(node.end_of(&key("s"), "m1").await, End::Completed);
     assert_eq!(world.settlements("s").await, [Settlement::Done]);
@@ -443,11 +468,11 @@ async fn an_answer_that_comes_twice_settles_once() {
 async fn a_worker_that_is_shut_down_ends_what_it_runs_first() {
     let world = remote_world();
     let node = world.start().await;
-    let patient = WorkerOptions {
+    let patient = Options {
         drain_grace: 120 * SECOND,
-        ..WorkerOptions::default()
+        ..Options::default()
     };
-    let worker = Worker::start(&world, &world.stores, "w1", patient);
+    let worker = Worker::start(&world, &world.stores, "w1", patient).await;
     node.send(&key("s"), "m1", &calls(&["pay"])).await;
     until_queued(&world, &node, &key("s")).await;
     sleep(SECOND).await;

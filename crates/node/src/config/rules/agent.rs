@@ -8,6 +8,8 @@ use crate::config::agent::AgentOptions;
 use crate::config::key_path::KeyPath;
 use crate::config::nearest::nearest;
 use crate::config::problem::Problem;
+use crate::config::store::StoreKind;
+use crate::config::tool::ToolOptions;
 
 pub(super) fn check(
     config: &Config,
@@ -44,7 +46,18 @@ pub(super) fn check(
             problems.push(Problem::value(at.join("name"), title).label("the second one"));
         }
         tool::check(&at, options, wire, problems);
+        remote(config, &at, options, problems);
     }
     control::check(&path, agent, rust_tools, problems);
     mcp::check(&path, agent, problems);
+}
+
+/// A remote tool needs a queue, and with code of its own somebody who runs it.
+fn remote(config: &Config, path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
+    if tool.remote && config.store.kind != StoreKind::Nats {
+        let at = path.join("remote");
+        let title = format!("`{at}`: a redb store has no tool queue");
+        let help = "leave `remote` out, or keep sessions at a broker: store.kind = \"nats\"";
+        problems.push(Problem::key(at, title).help(help));
+    }
 }

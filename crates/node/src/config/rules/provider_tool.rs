@@ -88,7 +88,7 @@ pub(super) fn check(
     let known = KNOWN
         .into_iter()
         .find(|(begins, ..)| id.starts_with(begins));
-    let runs_here = tool.http.is_some() || tool.command.is_some() || tool.client;
+    let runs_here = tool.http.is_some() || tool.command.is_some() || tool.client || tool.remote;
     match known.map(|(_, runs, _)| runs) {
         Some(Runs::Nobody) => {
             let title = format!("`{at}`: calls of `{id}` cannot be run here");
@@ -97,11 +97,13 @@ pub(super) fn check(
         }
         Some(Runs::Us) if !runs_here => {
             let title = format!("`{at}`: the provider only defines `{id}`, nothing runs it");
-            problems.push(Problem::value(at.clone(), title).help("add `http` or `command`"));
+            problems.push(
+                Problem::value(at.clone(), title).help("add `http`, `command` or `remote = true`"),
+            );
         }
         Some(Runs::Provider) if runs_here => {
             let title = format!("`{at}`: the provider runs `{id}` itself");
-            let help = "leave `http`, `command` and `client` out";
+            let help = "leave `http`, `command`, `client` and `remote` out";
             problems.push(Problem::value(at.clone(), title).help(help));
         }
         Some(Runs::Us | Runs::Provider) | None => {}

@@ -34,8 +34,8 @@ fn executor(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
     let count = usize::from(tool.http.is_some())
         + usize::from(tool.command.is_some())
         + usize::from(tool.client);
-    let by_provider = count == 0 && tool.provider.is_some();
-    if count != 1 && !by_provider {
+    let elsewhere = count == 0 && (tool.provider.is_some() || tool.remote);
+    if (count != 1 && !elsewhere) || (tool.client && tool.remote) {
         let what = if count == 0 {
             "nothing runs it"
         } else {
@@ -44,7 +44,7 @@ fn executor(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
         let title = format!("`{path}`: tool `{}`: {what}", tool.name);
         problems.push(
             Problem::key(path.clone(), title)
-                .help("give it exactly one of http = { url = ... }, command = { program = ... }, client = true"),
+                .help("give it exactly one of http = { url = ... }, command = { program = ... }, client = true, remote = true; remote = true also goes with http or command"),
         );
     }
     if let Some(http) = &tool.http {

@@ -5,23 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use serde_json::Value;
 use steadfast_core::content::{BlobRef, CallOutput, Stored};
-use steadfast_core::id::{SessionKey, Timestamp};
+use steadfast_core::id::{CallId, SessionKey, Timestamp};
 use steadfast_core::input::{CallOutcome, CheckAnswer, ReplayRule};
 use steadfast_protocol::EncodeError;
 use steadfast_protocol::tool::{self, Answer, Kind, Outcome, Progress};
 use steadfast_store::error::WriteError;
 use steadfast_store::jobs::{JobDelivery, claim_key};
 use steadfast_store::mailbox::{Lane, SendError};
+use steadfast_tools::catalog::Tool;
+use steadfast_tools::worker::{Job, ToolWorker};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::claim::claim;
+use super::counts::JobCounts;
 use super::worker::RemoteWorker;
-use crate::catalog::Tool;
-use crate::worker::{Job, ToolIo, ToolWorker};
+use crate::pools::{self, Slot};
 
-/// Preliminary results between a tool and the queue, at most; a tool drops what finds no room.
+/// Words of progress between a tool and the queue, at most; what finds no room is dropped.
 const PROGRESS_MAX: usize = 16;
 
 /// What becomes of a delivery.
@@ -42,7 +45,7 @@ pub(super) async fn handle(
 ) {
     let keep_alive = async {
         loop {
-            tokio::time::sleep(worker.options.keep_alive_every).await;
+            tokio::time::sleep(worker.options().keep_alive_every).await;
             if let Err(error) = delivery.keep_alive().await {
                 // Without it the job comes again, which its claim or its key allows for.
                 tracing::debug!(%error, "job not kept alive");
@@ -55,7 +58,11 @@ pub(super) async fn handle(
     };
     let told = match handled {
         Handled::Over => delivery.finish().await,
-        Handled::GivenBack => delivery.give_back(worker.options.give_back_delay).await,
+        Handled::GivenBack => {
+            JobCounts::add(&worker.counts().given_back);
+            let delay = worker.options().give_back_delay;
+            delivery.give_back(delay).await
+        }
         Handled::Left => Ok(()),
     };
     if let Err(error) = told {
@@ -107,41 +114,19 @@ impl Attempt<'_> {
     async fn run(&self, message: tool::Job) -> Handled {
         let session = message.session_key();
         let wanted = self.worker.wanted(session.clone(), message.call);
-        let remaining = self.remaining(&message);
-        if remaining.is_zero() {
-            // Its owner looks at deadlines; nobody waits for an answer.
-            return Handled::Over;
-        }
+        let slot = match self.place(&message, &session, &wanted.token).await {
+            Ok(slot) => slot,
+            Err(handled) => return handled,
+        };
         // What the tool is configured to be here counts, if it is stricter than what the job says.
-        if message.replay.max(self.tool.spec.replay) == ReplayRule::Never {
-            let (key, holder) = (
-                claim_key(&session, message.call, message.attempt),
-                self.worker.holder(),
-            );
-            let claiming = claim(
-                &*self.worker.queue.claims,
-                &key,
-                &holder,
-                &self.worker.options,
-            );
-            let claimed = tokio::select! { biased;
-                () = wanted.token.cancelled() => return Handled::Over,
-                () = self.stop.cancelled() => return Handled::GivenBack,
-                claimed = claiming => claimed,
-                () = tokio::time::sleep(remaining) => return Handled::Over,
-            };
-            match claimed {
-                Ok(true) => {}
-                Ok(false) => return Handled::Over,
-                Err(error) => {
-                    tracing::error!(key, error, "job given back: its claim was refused");
-                    return Handled::GivenBack;
-                }
-            }
+        if message.replay.max(self.tool.spec.replay) == ReplayRule::Never
+            && let Err(handled) = self.claim(&message, &session, &wanted.token).await
+        {
+            return handled;
         }
+        let _runs = JobCounts::during(&self.worker.counts().running);
         let (call, attempt) = (message.call, message.attempt);
-        let outcome = self.attempt(message, &wanted.token).await;
-        let outcome = match outcome {
+        let outcome = match self.attempt(message, slot, &wanted.token).await {
             CallOutcome::Done(output) => Outcome::Finished { output },
             CallOutcome::Retry {
                 detail,
@@ -160,6 +145,64 @@ impl Attempt<'_> {
             outcome,
         };
         self.answer(&session, answer).await
+    }
+
+    /// A place in the tool's pool, before anything is claimed: while the job waits for one, any
+    /// other worker may have it.
+    async fn place(
+        &self,
+        message: &tool::Job,
+        session: &SessionKey,
+        wanted: &CancellationToken,
+    ) -> Result<Slot, Handled> {
+        let remaining = self.remaining(message);
+        if remaining.is_zero() {
+            // Its owner looks at deadlines; nobody waits for an answer.
+            return Err(Handled::Over);
+        }
+        let patience = self.worker.options().place_patience;
+        tokio::select! { biased;
+            () = wanted.cancelled() => Err(Handled::Over),
+            () = self.stop.cancelled() => Err(Handled::GivenBack),
+            slot = self.worker.host.pools.reserve(self.tool, session) => {
+                slot.ok_or(Handled::GivenBack)
+            }
+            () = tokio::time::sleep(remaining) => Err(Handled::Over),
+            () = tokio::time::sleep(patience) => Err(Handled::GivenBack),
+        }
+    }
+
+    /// Claims a `never` run for this delivery. `Err`: it must not run here.
+    async fn claim(
+        &self,
+        message: &tool::Job,
+        session: &SessionKey,
+        wanted: &CancellationToken,
+    ) -> Result<(), Handled> {
+        let worker = self.worker;
+        let key = claim_key(session, message.call, message.attempt);
+        let holder = worker.holder();
+        let claiming = claim(&*worker.queue.claims, &key, &holder, worker.options());
+        let claimed = tokio::select! { biased;
+            () = wanted.cancelled() => return Err(Handled::Over),
+            () = self.stop.cancelled() => return Err(Handled::GivenBack),
+            claimed = claiming => claimed,
+            () = tokio::time::sleep(self.remaining(message)) => return Err(Handled::Over),
+        };
+        match claimed {
+            Ok(true) => {
+                JobCounts::add(&worker.counts().claimed);
+                Ok(())
+            }
+            Ok(false) => {
+                JobCounts::add(&worker.counts().claims_lost);
+                Err(Handled::Over)
+            }
+            Err(error) => {
+                tracing::error!(key, error, "job given back: its claim was refused");
+                Err(Handled::GivenBack)
+            }
+        }
     }
 
     async fn check(&self, message: tool::Job) -> Handled {
@@ -193,58 +236,81 @@ impl Attempt<'_> {
     }
 
     fn remaining(&self, message: &tool::Job) -> Duration {
-        let now = self.worker.clock.now();
+        let now = self.worker.host.now();
         Duration::from_millis(message.deadline_at_ms.saturating_sub(now.0))
     }
 
-    /// Runs the tool. At its deadline, or when it is no longer wanted, it is asked to stop and has a
-    /// grace to answer; then it is dropped, and nobody knows what it did.
-    async fn attempt(&self, message: tool::Job, wanted: &CancellationToken) -> CallOutcome {
-        let (progress, mut preliminary) = mpsc::channel(PROGRESS_MAX);
-        let stop_token = wanted.child_token();
-        let io = ToolIo::new(stop_token.clone(), progress);
+    /// Runs the tool in a worker of its pool, and passes on how far it is.
+    async fn attempt(
+        &self,
+        message: tool::Job,
+        slot: Slot,
+        wanted: &CancellationToken,
+    ) -> CallOutcome {
+        let host = &self.worker.host;
         let (session, call) = (message.session_key(), message.call);
         let remaining = self.remaining(&message);
-        let job = job(message, remaining);
-        let running = AssertUnwindSafe(self.code.run(job, io)).catch_unwind();
-        let until_stop = async {
-            let why = tokio::select! { biased;
+        let attempt = pools::Attempt {
+            worker: Arc::clone(&self.code),
+            job: job(message, remaining),
+            slot,
+            cancelled: wanted.clone(),
+            grace: host.options.cancel_grace,
+        };
+        let stop = async {
+            tokio::select! { biased;
                 () = wanted.cancelled() => "it was cancelled and gave no outcome",
                 () = self.stop.cancelled() => "its worker was shut down and it gave no outcome",
                 () = tokio::time::sleep(remaining) => "it gave no outcome before its deadline",
-            };
-            stop_token.cancel();
-            tokio::time::sleep(self.worker.options.cancel_grace).await;
-            why
+            }
         };
-        tokio::pin!(running, until_stop);
-        loop {
-            tokio::select! { biased;
-                outcome = &mut running => return outcome.unwrap_or_else(|_| CallOutcome::Unknown {
-                    detail: "the tool panicked".into(),
-                }),
-                Some(output) = preliminary.recv() => {
-                    let version = tool::VERSION;
-                    let said = Progress { version, call, output };
-                    // Nobody waits for it, and one that is too large is not shown.
-                    if let Ok(bytes) = tool::encode_progress(&said) {
-                        let _lost = self.worker.queue.jobs.progress(&session, bytes.into()).await;
-                    }
-                }
-                why = &mut until_stop => return CallOutcome::Unknown { detail: why.into() },
+        let (words, mut said) = mpsc::channel(PROGRESS_MAX);
+        let show = |output| {
+            // A word for which there is no room is not shown; the next one takes its place.
+            let _dropped = words.try_send(output);
+        };
+        let running = host.pools.attempt(attempt, stop, show);
+        // Beside the run: a broker that is away must not keep a deadline from being seen.
+        let tell = async {
+            while let Some(output) = said.recv().await {
+                self.progress(&session, call, output).await;
+            }
+            std::future::pending().await
+        };
+        tokio::select! { biased;
+            outcome = running => outcome,
+            outcome = tell => outcome,
+        }
+    }
+
+    async fn progress(&self, session: &SessionKey, call: CallId, output: Value) {
+        let version = tool::VERSION;
+        let said = Progress {
+            version,
+            call,
+            output,
+        };
+        // Nobody waits for it, and one that is too large is not shown.
+        if let Ok(bytes) = tool::encode_progress(&said) {
+            let told = self.worker.queue.jobs.progress(session, bytes.into()).await;
+            if let Err(error) = told {
+                tracing::debug!(%session, %call, %error, "progress not told");
             }
         }
     }
 
     /// Sends an answer until its mailbox has it.
     async fn answer(&self, session: &SessionKey, mut answer: Answer) -> Handled {
-        let options = &self.worker.options;
+        let options = self.worker.options();
         let id = format!("answer-{}-{}", answer.call, answer.attempt);
         let send = async {
             let mut tries = 0;
             loop {
                 match self.try_answer(session, &id, &mut answer).await {
-                    Ok(()) => return Handled::Over,
+                    Ok(()) => {
+                        JobCounts::add(&self.worker.counts().answered);
+                        return Handled::Over;
+                    }
                     Err(SendError::Write(WriteError::Refused(detail))) => {
                         tracing::error!(%session, id, detail, "answer refused for good");
                         return Handled::Over;
@@ -280,7 +346,7 @@ impl Attempt<'_> {
             encoded => encoded,
         };
         let bytes = bytes.map_err(|error| WriteError::Refused(error.to_string()))?;
-        let mailbox = &self.worker.mailbox;
+        let mailbox = &self.worker.host.stores.mailbox;
         mailbox
             .send(session, Lane::Control, id, bytes.into())
             .await
@@ -298,7 +364,8 @@ impl Attempt<'_> {
         {
             let bytes = serde_json::to_vec(whole)
                 .map_err(|error| WriteError::Refused(error.to_string()))?;
-            let blob: BlobRef = self.worker.blobs.put(session, bytes.into()).await?;
+            let blobs = &self.worker.host.stores.blobs;
+            let blob: BlobRef = blobs.put(session, bytes.into()).await?;
             *output = CallOutput {
                 output: Stored::Blob(blob),
                 ..output.clone()
