@@ -23,3 +23,4 @@ mod run_ahead;
 mod shutdown;
 mod streams;
 mod tour;
+mod workers;
