@@ -404,3 +404,29 @@ client = true
 "#;
     assert_snapshot!(error(text));
 }
+
+/// Each block of the README is a part of a configuration; a file stands for each secret.
+#[test]
+fn what_the_readme_shows_is_a_configuration() {
+    let readme = include_str!("../../../../README.md");
+    let blocks: Vec<&str> = readme
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(blocks.len() >= 3, "{} blocks", blocks.len());
+    for block in blocks {
+        let secret = concat!("file:", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let mut text = block.replace("env:NATS_PASSWORD", secret);
+        if !text.contains("[providers.") {
+            let provider = "[providers.anthropic]\nkind = \"anthropic\"\napi_key";
+            text.push_str(&format!("\n{provider} = \"{secret}\"\n"));
+        }
+        if !text.contains("[agents.") {
+            text.push_str("[agents.a]\nmodel = \"anthropic/m\"\n");
+        }
+        if let Err(error) = load(&text, &[], &[]) {
+            panic!("{error}\nin\n{block}");
+        }
+    }
+}
