@@ -89,3 +89,17 @@ mod without_fsync {
 
     steadfast_store::conformance!(subject);
 }
+
+mod while_rows_are_moved {
+    use super::*;
+
+    async fn subject() -> Subject {
+        let options = Options {
+            journal_bytes: 1,
+            ..options()
+        };
+        subject_of(samples::open(&Disk::default(), options), None)
+    }
+
+    steadfast_store::conformance!(subject);
+}
