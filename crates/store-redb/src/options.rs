@@ -18,7 +18,8 @@ pub struct Options {
     /// Memory for pages of the file.
     pub cache_bytes: usize,
     /// When rows that are in the journal take this much memory, they begin to be moved into their
-    /// tables. Twice as much is held at most, and one group; while the disk is full, four times.
+    /// tables. Twice as much is held at most, and one group, and up to 4 MiB that wait for a commit;
+    /// while the disk is full, four times as much.
     pub journal_bytes: usize,
     /// Up to this length of the file, a group costs one sync, and opening after a crash checks the
     /// whole file, about a second for each gigabyte. Above it, a group costs two syncs, and opening

@@ -17,8 +17,15 @@ fn is_refusal(error: &WriteError) -> bool {
 }
 
 async fn full_then_not(notices: Notices, check_bytes_max: u64) {
+    for journal_bytes in [1, 20_000, Options::default().journal_bytes] {
+        full_then_not_with(notices, check_bytes_max, journal_bytes).await;
+    }
+}
+
+async fn full_then_not_with(notices: Notices, check_bytes_max: u64, journal_bytes: usize) {
     let options = Options {
         check_bytes_max,
+        journal_bytes,
         ..Options::default()
     };
     let disk = Disk::default();
