@@ -21,6 +21,18 @@ pub(crate) struct Binary {
     binary: Option<PathBuf>,
 }
 
+impl Binary {
+    /// Where it is.
+    pub(crate) fn path(&self) -> Result<PathBuf> {
+        let path = match &self.binary {
+            Some(binary) => binary.canonicalize()?,
+            None => std::env::current_exe()?.with_file_name("steadfast"),
+        };
+        ensure!(path.exists(), "{} is not built", path.display());
+        Ok(path)
+    }
+}
+
 /// The node.
 pub(crate) struct HttpNode {
     /// `127.0.0.1:PORT`
@@ -34,11 +46,7 @@ pub(crate) struct HttpNode {
 impl HttpNode {
     /// Starts the demo agent on the scripted model.
     pub(crate) async fn start(binary: &Binary, data: &Path) -> Result<Self> {
-        let binary = match &binary.binary {
-            Some(binary) => binary.canonicalize()?,
-            None => std::env::current_exe()?.with_file_name("steadfast"),
-        };
-        ensure!(binary.exists(), "{} is not built", binary.display());
+        let binary = binary.path()?;
         let folder = TempDir::with_prefix_in("steadfast-bench-", data)?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let log = File::create(folder.path().join("node.log"))?;

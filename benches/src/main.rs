@@ -5,7 +5,9 @@
 //! target/release/steadfast-benches turns
 //! ```
 
+mod cluster;
 mod disk;
+mod drain;
 mod durability;
 mod fanout;
 mod http_node;
@@ -16,6 +18,7 @@ mod percentile;
 mod process;
 mod snapshot_count;
 mod store;
+mod takeover;
 mod talk;
 mod turns;
 mod wake;
@@ -56,6 +59,10 @@ enum What {
     Fanout(fanout::Options),
     /// Appends to the store alone.
     Store(store::Options),
+    /// Three nodes on brokers: until others have the sessions of a node that dies or stands still.
+    Takeover(takeover::Options),
+    /// The same: until others have the sessions of a node that is told to stop.
+    Drain(drain::Options),
 }
 
 #[tokio::main]
@@ -72,5 +79,7 @@ async fn main() -> Result<()> {
         What::LongTurn(options) => long_turn::run(&options, &data).await,
         What::Fanout(options) => fanout::run(&options, &data).await,
         What::Store(options) => store::run(&options, &data).await,
+        What::Takeover(options) => takeover::run(&options, &data).await,
+        What::Drain(options) => drain::run(&options, &data).await,
     }
 }
