@@ -163,6 +163,7 @@ impl Dispatcher {
         let task = Task {
             host: Arc::clone(&self.host),
             feed: Arc::clone(&self.feed),
+            behind_ms: session.at.0.saturating_sub(self.host.now().0),
             session,
             effect,
             history: Arc::clone(&self.history),

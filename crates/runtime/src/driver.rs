@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use steadfast_core::event::Event;
-use steadfast_core::id::{Epoch, NodeId};
+use steadfast_core::id::{Epoch, NodeId, Timestamp};
 use steadfast_core::session::{Existence, Ownership, Session};
 use steadfast_protocol::record::Record;
 use steadfast_store::log::Tail;
@@ -290,6 +290,11 @@ impl Driver {
             }
             Stance::Releasing => true,
         }
+    }
+
+    /// The session's time.
+    fn now(&self) -> Timestamp {
+        self.journal.now(self.host.now())
     }
 
     /// Whether this owner's generation is over when the log has this one.

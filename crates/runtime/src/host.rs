@@ -58,11 +58,6 @@ impl Host {
     pub(crate) fn agent(&self, name: &steadfast_core::id::AgentName) -> Option<&Arc<Agent>> {
         self.agents.get(name)
     }
-
-    /// How long from now until an instant of the wall clock.
-    pub(crate) fn until(&self, at: Timestamp) -> Duration {
-        Duration::from_millis(at.0.saturating_sub(self.now().0))
-    }
 }
 
 /// Doubles a wait for each try, from `min` up to `max`.

@@ -19,6 +19,7 @@ use steadfast_core::{Answer, apply, decide_ahead};
 use steadfast_protocol::EncodeError;
 use steadfast_protocol::record::{self, Cause, Entry, Record, RecordHash};
 use steadfast_store::log::{Append, Tail};
+use tokio::time::Instant;
 
 /// Entries that wait for the next Record above which no new commands are taken in.
 const ENTRIES_RELAXED_MAX: usize = 256;
@@ -28,6 +29,8 @@ pub(crate) struct Journal {
     committed: Arc<Session>,
     flight: Option<Flight>,
     decided: Arc<Session>,
+    /// When that was decided.
+    decided_at: Instant,
     waiting: Vec<Entry>,
     tail: Tail,
     last_record: RecordHash,
@@ -66,6 +69,7 @@ impl Journal {
             committed: Arc::clone(&session),
             flight: None,
             decided: session,
+            decided_at: Instant::now(),
             waiting: Vec::new(),
             tail,
             last_record,
@@ -112,13 +116,21 @@ impl Journal {
         self.waiting.last()
     }
 
+    /// The session's time. Where this node's clock is behind what is decided, because it is late or an
+    /// earlier owner's was ahead, time goes on from there: a deadline is not farther away for it.
+    pub(crate) fn now(&self, clock: Timestamp) -> Timestamp {
+        let passed_ms = u64::try_from(self.decided_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        instant(clock, self.decided.at.plus_ms(passed_ms))
+    }
+
     /// Decides about an input; what follows waits for the next Record.
     pub(crate) fn decide(&mut self, input: &Input, cause: Cause, clock: Timestamp) -> Decided {
-        let at = instant(clock, self.decided.at);
+        let at = self.now(clock);
         let (decision, after) = decide_ahead(&self.decided, input, at);
         let events = decision.events.len();
         if events > 0 {
             self.decided = Arc::new(after);
+            self.decided_at = Instant::now();
             self.waiting.push(Entry {
                 cause,
                 at,

@@ -43,7 +43,7 @@ async fn ask(task: &Task, id: CallId, attempt: u32) -> Option<CheckAnswer> {
         () = task.cancelled.cancelled() => return None,
         slot = pools.reserve(&tool, &task.session.key) => slot,
     };
-    let deadline = task.host.now().plus_ms(CHECK_MS);
+    let deadline = task.now().plus_ms(CHECK_MS);
     let asked = async {
         let worker = worker(&tool).ok()?;
         let job = job(task, call, attempt, deadline).await.ok()?;
@@ -59,6 +59,6 @@ async fn ask(task: &Task, id: CallId, attempt: u32) -> Option<CheckAnswer> {
     tokio::select! { biased;
         () = task.cancelled.cancelled() => None,
         answer = asked => Some(answer.unwrap_or(CheckAnswer::Unknown)),
-        () = tokio::time::sleep(task.host.until(deadline)) => Some(CheckAnswer::Unknown),
+        () = tokio::time::sleep(task.until(deadline)) => Some(CheckAnswer::Unknown),
     }
 }

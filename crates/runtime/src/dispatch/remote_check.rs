@@ -36,7 +36,7 @@ async fn find_out(
     if !call.triage.has_check {
         return CheckAnswer::Unknown;
     }
-    let deadline = task.host.now().plus_ms(CHECK_MS);
+    let deadline = task.now().plus_ms(CHECK_MS);
     let asking = async {
         let about = (attempt, Kind::Check);
         let Ok(bytes) = job::message(task, queue, call, about, deadline).await else {
@@ -50,7 +50,7 @@ async fn find_out(
     };
     tokio::select! { biased;
         () = asking => {}
-        () = tokio::time::sleep(task.host.until(deadline)) => {}
+        () = tokio::time::sleep(task.until(deadline)) => {}
     }
     CheckAnswer::Unknown
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use steadfast_core::call::Call;
 use steadfast_core::effect::Effect;
-use steadfast_core::id::CallId;
+use steadfast_core::id::{CallId, Timestamp};
 use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
 use steadfast_core::session::Session;
 use steadfast_harness::native::kept::KeptHistory;
 use steadfast_store::error::WriteError;
+use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
@@ -24,6 +25,8 @@ pub(super) struct Task {
     /// The state that asked for it.
     pub(super) session: Arc<Session>,
     pub(super) effect: Effect,
+    /// How far this node's clock is behind that state.
+    pub(super) behind_ms: u64,
     /// What the last request to the model was built from.
     pub(super) history: Arc<KeptHistory>,
     pub(super) cancelled: CancellationToken,
@@ -33,6 +36,17 @@ impl Task {
     /// The session's agent, if it is configured here.
     pub(super) fn agent(&self) -> Option<&Arc<Agent>> {
         self.host.agent(&self.session.profile()?.agent)
+    }
+
+    /// The session's time: what asked for this was decided just now, also where this node's clock is
+    /// behind that.
+    pub(super) fn now(&self) -> Timestamp {
+        self.host.now().plus_ms(self.behind_ms)
+    }
+
+    /// How long from now until an instant of the session's time.
+    pub(super) fn until(&self, at: Timestamp) -> Duration {
+        Duration::from_millis(at.0.saturating_sub(self.now().0))
     }
 
     pub(super) fn call(&self, id: CallId) -> Option<&Call> {

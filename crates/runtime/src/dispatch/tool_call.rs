@@ -62,7 +62,7 @@ async fn prepare(
     let worker = worker(&tool)?;
     let deadline = match call.state {
         CallState::Started { deadline, .. } => deadline,
-        _ => task.host.now().plus_ms(call.triage.deadline_ms),
+        _ => task.now().plus_ms(call.triage.deadline_ms),
     };
     let slot = match slot {
         Some(slot) => slot,
@@ -72,13 +72,13 @@ async fn prepare(
             slot = task.host.pools.reserve(&tool, &task.session.key) => {
                 slot.ok_or_else(|| not_run("the tool has no pool on this node"))?
             }
-            () = tokio::time::sleep(task.host.until(deadline)) => {
+            () = tokio::time::sleep(task.until(deadline)) => {
                 return Err(not_run("no slot of its pool was free before its deadline"));
             }
         },
     };
     let job = job(task, call, attempt, deadline).await?;
-    let remaining = task.host.until(deadline);
+    let remaining = task.until(deadline);
     Ok(Some(Ready {
         worker,
         job,
@@ -160,7 +160,7 @@ pub(super) async fn job(
         tool: call.tool.clone(),
         input,
         deadline,
-        remaining_ms: u64::try_from(task.host.until(deadline).as_millis()).unwrap_or(u64::MAX),
+        remaining_ms: u64::try_from(task.until(deadline).as_millis()).unwrap_or(u64::MAX),
         approval_reason: call.approval_reason.clone(),
         metadata: turn.map_or(Value::Null, |turn| turn.options.metadata.clone()),
         traceparent: trace::context_of(&Span::current())

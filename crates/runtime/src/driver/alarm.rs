@@ -5,7 +5,7 @@ use std::pin::Pin;
 use steadfast_core::input::Input;
 use steadfast_core::next_deadline;
 use steadfast_protocol::record::Cause;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Duration, Instant, Sleep};
 
 use super::{Driver, Haste, Stance};
 
@@ -45,7 +45,7 @@ impl Alarm {
 impl Driver {
     /// Looks what is due.
     pub(super) fn alarm_rang(&mut self) {
-        let now = self.host.now();
+        let now = self.now();
         let owning = matches!(self.stance, Stance::Owning { .. });
         if owning && next_deadline(self.journal.decided()).is_some_and(|at| at <= now) {
             let decided = self.journal.decide(&Input::TimerFired, Cause::Timer, now);
@@ -63,7 +63,8 @@ impl Driver {
         match self.stance {
             Stance::Owning { .. } => {
                 if let Some(deadline) = next_deadline(self.journal.decided()) {
-                    let at = Instant::now() + self.host.until(deadline);
+                    let wait_ms = deadline.0.saturating_sub(self.now().0);
+                    let at = Instant::now() + Duration::from_millis(wait_ms);
                     add(self.deadline_rests_until.map_or(at, |rest| at.max(rest)));
                 }
                 if let Some(at) = self.handover_at() {

@@ -285,6 +285,22 @@ async fn a_replaced_owner_that_has_nothing_to_write_learns_of_it_when_it_is_back
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_owner_whose_clock_is_an_hour_late_waits_no_longer_than_others() {
+    let world = World::shared();
+    let key = key("s");
+    let one = world.start().await;
+    one.send(&key, "m1", "hello").await;
+    one.end_of(&key, "m1").await;
+    one.until_gone().await;
+    let late = world.start_late().await;
+    let fails_once = script(json!([{ "status": 529, "times": 1 }, { "text": "done" }]));
+    late.send(&key, "m2", &fails_once).await;
+    let end = timeout(Duration::from_secs(30), late.end_of(&key, "m2")).await;
+    assert_eq!(end, Ok(End::Completed));
+    assert_eq!(owners(&world, "s").await, ["n1", "n2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_living_owner_that_was_taken_for_dead_is_found_again_when_it_dies() {
     let world = World::shared();
     let (one, other) = (world.start().await, world.start().await);

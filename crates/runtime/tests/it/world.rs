@@ -26,7 +26,7 @@ use steadfast_protocol::record::{self, Record, RecordHash};
 use steadfast_runtime::agent::{Agent, Agents, LoopControl};
 use steadfast_runtime::sessions::{Admission, Followed, Sessions};
 use steadfast_runtime::{Options, Runtime, RuntimeHandle};
-use steadfast_store::clock::TokioClock;
+use steadfast_store::clock::{Clock, TokioClock};
 use steadfast_store::local::LocalMembership;
 use steadfast_store::log::{Append, Log, ReadFrom, StoredRecord, Tail};
 use steadfast_store::{Stores, memory};
@@ -45,6 +45,15 @@ pub(crate) struct World {
     pub(crate) agents: Agents,
     pub(crate) clock: TokioClock,
     nodes: Mutex<u32>,
+}
+
+/// A clock that is an hour late.
+struct LateClock(TokioClock);
+
+impl Clock for LateClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.now().0 - 3_600_000)
+    }
 }
 
 impl World {
@@ -92,6 +101,17 @@ impl World {
 
     /// A new process that reaches the same stores in a way of its own.
     pub(crate) async fn start_on(&self, options: Options, stores: Stores) -> Node {
+        self.start_by(Arc::new(self.clock), options, stores).await
+    }
+
+    /// A new process whose clock is an hour late.
+    pub(crate) async fn start_late(&self) -> Node {
+        let clock = Arc::new(LateClock(self.clock));
+        self.start_by(clock, self.options.clone(), self.stores.clone())
+            .await
+    }
+
+    async fn start_by(&self, clock: Arc<dyn Clock>, options: Options, stores: Stores) -> Node {
         let name = {
             let mut nodes = self.nodes.lock().unwrap();
             *nodes += 1;
@@ -101,7 +121,7 @@ impl World {
             options,
             stores,
             Arc::clone(&self.agents),
-            Arc::new(self.clock),
+            clock,
             NodeId::new(name).unwrap(),
         )
         .await
