@@ -13,6 +13,7 @@ mod config_errors;
 mod crash_matrix;
 mod damaged_record;
 mod full_disk;
+mod late_request;
 mod many_sessions;
 mod mcp;
 mod models;

@@ -1,5 +1,6 @@
 //! A tool outside the product that counts what was really done: a `POST` has its effect when the
-//! ledger says so, whatever the caller gets to hear.
+//! ledger says so, whatever the caller gets to hear. Once its check said of a key that nothing
+//! happened, requests under that key whose fence is not above that of the check are refused.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -66,6 +67,8 @@ struct State {
     next: BTreeMap<String, VecDeque<Behaviour>>,
     usual: BTreeMap<String, Behaviour>,
     checks: BTreeMap<String, Check>,
+    /// By key, up to which fence requests are refused.
+    refused_up_to: BTreeMap<String, String>,
 }
 
 /// A running ledger.
@@ -178,8 +181,18 @@ fn take(state: &Mutex<State>, request: Request) -> Action {
     };
     if check {
         let answer = check_answer(&state, &tool, &entry.key);
+        if answer["state"] == "not_done" {
+            let up_to = state.refused_up_to.entry(entry.key.clone()).or_default();
+            *up_to = fence(&entry.request).max(up_to).to_owned();
+        }
         state.entries.push(entry);
         return Action::Now(Response::json(200, &answer));
+    }
+    let up_to = state.refused_up_to.get(&entry.key);
+    if up_to.is_some_and(|up_to| fence(&entry.request) <= up_to.as_str()) {
+        state.entries.push(entry);
+        let answer = json!({ "error": "this attempt was said not to have happened" });
+        return Action::Now(Response::json(409, &answer));
     }
     let behaviour = behaviour(&mut state, &tool);
     entry.effect = matches!(
@@ -197,6 +210,10 @@ fn take(state: &Mutex<State>, request: Request) -> Action {
         Behaviour::EffectThenCut | Behaviour::Cut => Action::Now(Response::Cut),
         Behaviour::Status(status) => Action::Now(Response::json(status, &json!({}))),
     }
+}
+
+fn fence(request: &Request) -> &str {
+    request.header("steadfast-fence").unwrap_or_default()
 }
 
 fn behaviour(state: &mut State, tool: &str) -> Behaviour {

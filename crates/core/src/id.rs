@@ -239,6 +239,46 @@ impl FromStr for CallId {
     }
 }
 
+/// Where an attempt stands among all attempts of its call: a later one has a higher fence, whoever
+/// owns the session. Written in a fixed width, so that texts compare as fences do.
+///
+/// A tool that says of a call that it did not happen refuses attempts up to the fence under which it
+/// was asked from then on, since a request that seemed lost may still arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence {
+    /// Ownership generation of the session.
+    pub epoch: Epoch,
+    /// Attempt of the call, from 1.
+    pub attempt: u32,
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}-{:010}", self.epoch.0, self.attempt)
+    }
+}
+
+impl FromStr for Fence {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        const INVALID: InvalidId = InvalidId {
+            kind: "fence",
+            rule: "<epoch>-<attempt>, of 20 and 10 digits",
+        };
+        let (epoch, attempt) = text.split_once('-').ok_or(INVALID)?;
+        let fence = Self {
+            epoch: Epoch(epoch.parse().map_err(|_| INVALID)?),
+            attempt: attempt.parse().map_err(|_| INVALID)?,
+        };
+        if fence.to_string() == text {
+            Ok(fence)
+        } else {
+            Err(INVALID)
+        }
+    }
+}
+
 /// An approval's id: the call it guards, written `approval-<call id>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApprovalId(pub CallId);
@@ -293,6 +333,7 @@ macro_rules! serde_as_text {
 
 serde_as_text!(CallId);
 serde_as_text!(ApprovalId);
+serde_as_text!(Fence);
 
 #[cfg(test)]
 mod tests {
@@ -318,6 +359,30 @@ mod tests {
             "3-17-65536",
         ] {
             assert!(text.parse::<CallId>().is_err(), "{text:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn fences_and_their_texts_have_one_order() {
+        let fence = |epoch, attempt| Fence {
+            epoch: Epoch(epoch),
+            attempt,
+        };
+        let rising = [
+            fence(0, 1),
+            fence(2, 9),
+            fence(2, 10),
+            fence(10, 1),
+            fence(u64::MAX, u32::MAX),
+        ];
+        assert!(rising.is_sorted());
+        assert!(rising.map(|fence| fence.to_string()).is_sorted());
+        assert_eq!(fence(2, 10).to_string(), "00000000000000000002-0000000010");
+        for fence in rising {
+            assert_eq!(fence.to_string().parse(), Ok(fence));
+        }
+        for text in ["", "2-10", "0000000000000000002-0000000010"] {
+            assert!(text.parse::<Fence>().is_err(), "{text:?} was accepted");
         }
     }
 

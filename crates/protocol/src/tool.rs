@@ -45,7 +45,8 @@ pub enum Kind {
     /// Run this attempt.
     Run,
     /// Say whether this attempt, which was a `run` before, happened. Whoever says that it did not
-    /// refuses this attempt, and those before it, from then on.
+    /// keeps the job's fence with its key, and refuses each `run` whose fence is not above it from
+    /// then on, with `unknown`.
     Check,
 }
 
@@ -75,6 +76,9 @@ pub struct Job {
     pub attempt: u32,
     /// Ownership generation of the session.
     pub epoch: Epoch,
+    /// A text that sorts higher at each attempt of the call.
+    #[serde(default)]
+    pub fence: String,
     /// What the tool promises about repetition.
     pub replay: ReplayRule,
     /// Arguments, checked against the tool's input schema.

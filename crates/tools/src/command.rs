@@ -8,11 +8,13 @@
 //! | exits with 129 to 159 | unknown: so a shell says that what it ran was killed by a signal |
 //! | is killed by a signal, by us at cancel or deadline, or writes far beyond its bound | unknown |
 //!
-//! It finds `STEADFAST_KEY`, `_SESSION`, `_TURN`, `_ATTEMPT` and `_EPOCH` in its environment, beside
-//! `PATH`, `TRACEPARENT`, after an approval with a reason `STEADFAST_APPROVAL_REASON`, and the
-//! variables named for it, and nothing else of ours. A check starts the
-//! same command with `STEADFAST_CHECK=1`; it must do nothing and write
-//! `{ "state": "done" | "not_done" | "unknown", "result"? }`.
+//! It finds `STEADFAST_KEY`, `_SESSION`, `_TURN`, `_ATTEMPT`, `_EPOCH` and `_FENCE` in its
+//! environment, beside `PATH`, `TRACEPARENT`, after an approval with a reason
+//! `STEADFAST_APPROVAL_REASON`, and the variables named for it, and nothing else of ours. A check
+//! starts the same command with `STEADFAST_CHECK=1`; it must do nothing and write
+//! `{ "state": "done" | "not_done" | "unknown", "result"? }`. After `not_done` it refuses that key
+//! unless `STEADFAST_FENCE`, a text, sorts above that of the check: what was started before may have
+//! handed on its work.
 //!
 //! It runs in a process group of its own, which is killed when its call is over, is dropped or
 //! panics; what wants to live longer must leave the group. A program that calls
@@ -71,6 +73,7 @@ impl CommandTool {
             .env("STEADFAST_TURN", job.turn.to_string())
             .env("STEADFAST_ATTEMPT", job.attempt.to_string())
             .env("STEADFAST_EPOCH", job.epoch.to_string())
+            .env("STEADFAST_FENCE", job.fence().to_string())
             .envs(more_env.iter().copied());
         if let Some(traceparent) = &job.traceparent {
             command.env("TRACEPARENT", traceparent);

@@ -162,7 +162,9 @@ impl ToolDefinition {
 
     /// Asks whether a call happened, of a tool that must not be repeated. The closure is given the
     /// call's input and answers from what the outside knows under [`ToolCall::key`]; once it
-    /// answered [`CheckAnswer::NotDone`], the tool must refuse that key under a lower epoch.
+    /// answered [`CheckAnswer::NotDone`], the tool must refuse that key unless the attempt's
+    /// [`ToolCall::fence`] is above that of the check: an attempt that seemed lost may still come.
+    /// It refuses with [`ToolFailure::unknown`].
     #[must_use]
     pub fn check<I, F, Fut>(mut self, check: F) -> Self
     where

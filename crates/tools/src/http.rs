@@ -4,10 +4,15 @@
 //!  POST <url>         input as JSON body     --> 2xx: result   4xx, 501, 500 with a body: error
 //!    Idempotency-Key: <tenant>/<session>/<call>  no connection: did nothing, may be tried again
 //!    Steadfast-Session, -Turn, -Attempt, -Epoch  all else: nobody knows whether it happened
+//!    Steadfast-Fence, a text that sorts higher at each attempt of the call
 //!    traceparent
 //!    Steadfast-Approval-Reason, a JSON string in ASCII, if a person gave one with the approval
 //!  POST <url>/check   the same               --> { "state": "done" | "not_done" | "unknown", "result"? }
 //! ```
+//!
+//! A check asks about the attempt whose fence it carries. A tool that answers `not_done` keeps that
+//! fence with the key, and refuses requests whose fence is not above it, with 409: one that seemed
+//! lost may still arrive, and the call is run again under a higher fence.
 //!
 //! A request is sent once over a connection of its own: a pooled connection that the server closes
 //! at the moment of sending would put a call in doubt for nothing.
@@ -163,6 +168,7 @@ fn call_headers(job: &Job) -> HeaderMap {
         ("steadfast-turn", job.turn.to_string()),
         ("steadfast-attempt", job.attempt.to_string()),
         ("steadfast-epoch", job.epoch.to_string()),
+        ("steadfast-fence", job.fence().to_string()),
         ("traceparent", job.traceparent.clone().unwrap_or_default()),
         (
             "steadfast-approval-reason",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use steadfast_core::id::{CallId, Epoch, SessionKey, Timestamp, TurnId};
+use steadfast_core::id::{CallId, Epoch, Fence, SessionKey, Timestamp, TurnId};
 use steadfast_core::input::{CallOutcome, CheckAnswer};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ pub struct Job {
     pub call: CallId,
     /// Attempt, from 1.
     pub attempt: u32,
-    /// Ownership generation of the session: a tool that was asked about a call refuses lower ones.
+    /// Ownership generation of the session.
     pub epoch: Epoch,
     /// Name of the tool.
     pub tool: String,
@@ -44,6 +44,15 @@ impl Job {
     /// The key of the call, the same at every attempt: `<tenant>/<session>/<call>`.
     pub fn key(&self) -> String {
         self.call.key(&self.session)
+    }
+
+    /// Where the attempt stands among those of its call. Of a check, that of the attempt asked about:
+    /// who answers [`CheckAnswer::NotDone`] refuses attempts up to this fence from then on.
+    pub fn fence(&self) -> Fence {
+        Fence {
+            epoch: self.epoch,
+            attempt: self.attempt,
+        }
     }
 }
 
@@ -144,7 +153,8 @@ pub trait ToolWorker: Send + Sync {
     /// Runs one attempt.
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome;
 
-    /// Asks whether an attempt of a `never` call happened.
+    /// Asks whether an attempt of a `never` call happened. With [`CheckAnswer::NotDone`] the tool
+    /// promises that no attempt up to [`Job::fence`] will.
     async fn check(&self, job: Job) -> CheckAnswer {
         let _ = job;
         CheckAnswer::Unknown

@@ -133,20 +133,25 @@ fn tools_ran_as_their_rule_says(cell: Cell, played: &Played) {
     }
 }
 
-/// Under one key, attempt and epoch never fall, and never stay both.
+/// Under one key, attempt, epoch and fence rise with each attempt.
 fn attempts_rise(seen: &[&Entry]) {
-    let mut last: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut last: BTreeMap<&str, (u64, u64, &str)> = BTreeMap::new();
     for entry in seen {
         let number = |name: &str| -> u64 {
             let header = entry.request.header(name);
             let text = header.unwrap_or_else(|| panic!("no header {name}: {entry:#?}"));
             text.parse().unwrap()
         };
-        let this = (number("steadfast-epoch"), number("steadfast-attempt"));
+        let fence = entry.request.header("steadfast-fence").unwrap_or_default();
+        let this = (
+            number("steadfast-epoch"),
+            number("steadfast-attempt"),
+            fence,
+        );
         if let Some(before) = last.insert(&entry.key, this) {
             assert!(
-                before.0 < this.0 && before.1 < this.1,
-                "epoch and attempt rise: {before:?}, then {this:?}"
+                before.0 < this.0 && before.1 < this.1 && before.2 < this.2,
+                "epoch, attempt and fence rise: {before:?}, then {this:?}"
             );
         }
     }

@@ -34,6 +34,8 @@ fn late(draft: &mut Draft, call: CallId, outcome: &CallOutcome) {
 
 fn open(draft: &mut Draft, call: &Call, attempt: u32, outcome: &CallOutcome) {
     match outcome {
+        // Of an attempt that was said never to happen only the tool's refusal can come.
+        CallOutcome::Done(_) if is_fenced_off(call, attempt) => {}
         // All attempts have one key, so the answer to any of them is the call's answer.
         CallOutcome::Done(output) if call.has_started() => done(draft, call.id, output),
         CallOutcome::Done(_) => {}
@@ -51,6 +53,13 @@ fn open(draft: &mut Draft, call: &Call, attempt: u32, outcome: &CallOutcome) {
             }
         }
     }
+}
+
+/// Whether the tool has said, when it was asked, that this attempt did nothing and never will.
+fn is_fenced_off(call: &Call, attempt: u32) -> bool {
+    call.triage.rule == ReplayRule::Never
+        && !call.may_have_acted
+        && calls::current_attempt(call).is_some_and(|current| attempt < current)
 }
 
 fn runs(call: &Call, attempt: u32) -> bool {

@@ -93,6 +93,28 @@ fn a_check_that_says_not_done_runs_the_call() {
 }
 
 #[test]
+fn an_attempt_that_was_said_not_to_happen_gives_no_answer() {
+    let mut world = with_calls(&["check"]);
+    world.finish("check", 1, unknown());
+    let call = world.call("check");
+    world.input(&Input::CheckAnswered {
+        call,
+        attempt: 1,
+        answer: CheckAnswer::NotDone,
+    });
+    // What the first attempt says now can only be that the tool refused it.
+    world.finish("check", 1, done());
+    world.finish("check", 2, done());
+    world.check(expect![[r#"
+        9 check_requested attempt=1 call=1-7-0
+        10 call_started attempt=2 call=1-7-0
+        11 call_settled call=1-7-0 output=text settlement=done
+        12 step_started step=2 turn=3
+        running: [model-call 1/3/2/1]
+    "#]]);
+}
+
+#[test]
 fn a_check_that_cannot_tell_leaves_the_call_in_doubt() {
     let mut world = with_calls(&["check"]);
     world.finish("check", 1, unknown());

@@ -129,7 +129,8 @@ pub enum ApprovalKind {
 }
 
 /// A tool that is an HTTP endpoint: it gets a POST with the input as JSON body and the call's key as
-/// `Idempotency-Key`.
+/// `Idempotency-Key`. One with a check refuses, once that said `not_done`, requests of the key whose
+/// `Steadfast-Fence`, a text, does not sort above that of the check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HttpOptions {

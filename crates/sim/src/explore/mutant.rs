@@ -38,11 +38,14 @@ pub enum Mutant {
     ClaimOfWorker,
     /// An owner that lets go forgets to say when to look again.
     ReleaseLosesWakeUp,
+    /// A tool that said «not done» refuses lower epochs only, so a late request of the same owner
+    /// acts beside its repetition.
+    FenceWithoutAttempt,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::IdWithoutEpoch,
         Self::EffectBeforeActivated,
         Self::ConflictReactivates,
@@ -59,6 +62,7 @@ impl Mutant {
         Self::CancelWithoutClaim,
         Self::ClaimOfWorker,
         Self::ReleaseLosesWakeUp,
+        Self::FenceWithoutAttempt,
     ];
 
     /// Changes a decided fact, for the bugs that live in the core.

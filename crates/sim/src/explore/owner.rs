@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use steadfast_core::effect::Effect;
 use steadfast_core::event::Event;
-use steadfast_core::id::{NodeId, Timestamp};
+use steadfast_core::id::{Fence, NodeId, Timestamp};
 use steadfast_core::input::{Activate, Input, Policy, RuleToday};
 use steadfast_core::session::{Ownership, Session};
 use steadfast_core::{Answer, apply, decide, may_run_ahead, outstanding};
@@ -191,6 +191,7 @@ pub(super) fn reconcile(world: &mut World, index: usize) {
     let Some(owner) = world.owners[index].as_mut() else {
         return;
     };
+    let epoch = owner.decided.epoch;
     let unwanted: Vec<Effect> = owner
         .running
         .keys()
@@ -201,7 +202,8 @@ pub(super) fn reconcile(world: &mut World, index: usize) {
         let happened = owner.running.remove(&effect);
         // A tool that is told to stop may still act, and answer.
         if let (Effect::ToolCall { call, attempt }, Some(false)) = (effect, happened) {
-            world.outside.leftovers.insert((index, call, attempt));
+            let fence = Fence { epoch, attempt };
+            world.outside.leftovers.insert((index, call, fence));
         }
     }
 }

@@ -41,6 +41,8 @@ pub struct Budget {
     pub model_failures: u8,
     /// A tool gives no outcome.
     pub unknowns: u8,
+    /// A request that seems lost arrives late.
+    pub late: u8,
     /// A job is delivered again.
     pub redeliveries: u8,
     /// A command goes to the mailbox although its owner could be asked.
@@ -147,7 +149,7 @@ fn takeover() -> Scope {
 }
 
 /// What befalls owners, models and tools.
-fn of_owners() -> [Scope; 4] {
+fn of_owners() -> [Scope; 5] {
     [
         Scope {
             name: "ghosts",
@@ -167,6 +169,19 @@ fn of_owners() -> [Scope; 4] {
             budget: Budget {
                 crashes: 2,
                 unknowns: 1,
+                ..Budget::default()
+            },
+            ..takeover()
+        },
+        Scope {
+            name: "late",
+            replies: vec![vec!["check"]],
+            durability: Durability::Strict,
+            budget: Budget {
+                crashes: 1,
+                suspicions: 1,
+                unknowns: 1,
+                late: 1,
                 ..Budget::default()
             },
             ..takeover()

@@ -5,7 +5,7 @@ mod outcomes;
 mod owners;
 
 use steadfast_core::content::ToolOutput;
-use steadfast_core::id::CallId;
+use steadfast_core::id::{CallId, Fence};
 use steadfast_core::input::{CallOutcome, Input, ReplayRule};
 
 use super::mutant::Mutant;
@@ -21,6 +21,7 @@ pub(super) fn successors(world: &World, scope: &Scope) -> Next {
     clients::clients(world, scope, &mut next);
     ghosts(world, &mut next);
     leftovers(world, &mut next);
+    late(world, &mut next);
     remote(world, &mut next);
     for index in 0..2 {
         match &world.owners[index] {
@@ -50,9 +51,9 @@ fn ghosts(world: &World, next: &mut Next) {
 }
 
 fn leftovers(world: &World, next: &mut Next) {
-    for &(index, call, attempt) in &world.outside.leftovers {
+    for &(index, call, fence) in &world.outside.leftovers {
         let gone = |world: &mut World| {
-            world.outside.leftovers.remove(&(index, call, attempt));
+            world.outside.leftovers.remove(&(index, call, fence));
         };
         add(next, world, format!("aborted {call} did nothing"), gone);
         add(
@@ -61,10 +62,21 @@ fn leftovers(world: &World, next: &mut Next) {
             format!("aborted {call} acts and answers"),
             |world| {
                 gone(world);
-                take_effect(world, call, u64::MAX);
-                feed(world, index, &answer(call, attempt));
+                if take_effect(world, call, fence) {
+                    feed(world, index, &answer(call, fence.attempt));
+                }
             },
         );
+    }
+}
+
+fn late(world: &World, next: &mut Next) {
+    for &(call, fence) in &world.outside.late {
+        let label = format!("a request of {call} under {fence} arrives late");
+        add(next, world, label, |world| {
+            world.outside.late.remove(&(call, fence));
+            take_effect(world, call, fence);
+        });
     }
 }
 
@@ -84,14 +96,13 @@ fn feed(world: &mut World, index: usize, input: &Input) {
     owner::reconcile(world, index);
 }
 
-/// A call acts on the outside; `false` when the tool refuses this owner's epoch.
-fn take_effect(world: &mut World, call: CallId, epoch: u64) -> bool {
-    if world
-        .outside
-        .refused_below
-        .get(&call)
-        .is_some_and(|&below| epoch < below)
-    {
+/// A call acts on the outside; `false` when the tool refuses its fence.
+fn take_effect(world: &mut World, call: CallId, fence: Fence) -> bool {
+    let refused = world.outside.refused_up_to.get(&call);
+    if refused.is_some_and(|up_to| match world.mutant {
+        Some(Mutant::FenceWithoutAttempt) => fence.epoch < up_to.epoch,
+        _ => fence <= *up_to,
+    }) {
         return false;
     }
     if world.outside.withdrawn.contains(&call) {
@@ -144,7 +155,9 @@ fn remote(world: &World, next: &mut Next) {
                     || (world.is(Mutant::ClaimOfWorker)
                         && !world.outside.withdrawn.contains(&call));
                 if claimed || world.is(Mutant::JobWithoutClaim) {
-                    take_effect(world, call, u64::MAX);
+                    // No check of the tool itself is asked of these, so none refuses them.
+                    let epoch = world.log.epoch;
+                    take_effect(world, call, Fence { epoch, attempt });
                     world.mailbox.push(Mail::Answer { call, attempt });
                 }
                 world.outside.jobs.remove(&(call, attempt));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use steadfast_core::command::Command;
 use steadfast_core::event::Event;
-use steadfast_core::id::{CallId, CommandId, SessionId, SessionKey, TenantId, Timestamp};
+use steadfast_core::id::{CallId, CommandId, Fence, SessionId, SessionKey, TenantId, Timestamp};
 use steadfast_core::session::Session;
 use steadfast_core::{apply, outstanding};
 
@@ -59,10 +59,12 @@ pub(super) enum Mail {
 pub(super) struct Outside {
     /// How often each call took effect.
     pub(super) effects: BTreeMap<CallId, u32>,
-    /// A check said «not done» for this epoch: attempts of lower epochs are refused.
-    pub(super) refused_below: BTreeMap<CallId, u64>,
+    /// A check under this fence said «not done»: attempts up to it are refused.
+    pub(super) refused_up_to: BTreeMap<CallId, Fence>,
     /// Calls whose owner no longer wants them, and that may still happen.
-    pub(super) leftovers: BTreeSet<(usize, CallId, u32)>,
+    pub(super) leftovers: BTreeSet<(usize, CallId, Fence)>,
+    /// Requests that nobody listens to any more, and that may still arrive.
+    pub(super) late: BTreeSet<(CallId, Fence)>,
     /// Jobs in the tool queue.
     pub(super) jobs: BTreeSet<(CallId, u32)>,
     /// Jobs delivered and not acknowledged, by worker.

@@ -116,7 +116,7 @@ impl ToolWorker for SimulatedTool {
         if called.world.chance(20) {
             return CheckAnswer::Unknown;
         }
-        if self.world.check(&job.session, job.call, job.epoch.0) {
+        if self.world.check(&job.session, job.call, job.fence()) {
             let output = called.answer(&job);
             return CheckAnswer::Done(output);
         }
@@ -141,8 +141,8 @@ impl SimulatedTool {
                 retry_after_ms,
             };
         }
-        let Some(times) = world.act(&job.session, job.call, job.epoch.0) else {
-            let detail = "a newer owner has asked about this call".to_owned();
+        let Some(times) = world.act(&job.session, job.call, job.fence()) else {
+            let detail = "it was asked about, and said not to have happened".to_owned();
             return CallOutcome::Retry {
                 detail,
                 retry_after_ms: None,

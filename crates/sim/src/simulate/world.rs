@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use steadfast_core::event::Event;
 use steadfast_core::id::{
-    CallId, CommandId, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
+    CallId, CommandId, Fence, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
 };
 use steadfast_core::session::{Ownership, Session};
 use steadfast_protocol::record;
@@ -57,8 +57,8 @@ struct Watched {
     begun: Vec<Event>,
     /// How often each call acted.
     acted: BTreeMap<CallId, u32>,
-    /// A check said «not done»: attempts of lower epochs are refused from then on.
-    refused_below: BTreeMap<CallId, u64>,
+    /// A check under this fence said «not done»: attempts up to it are refused from then on.
+    refused_up_to: BTreeMap<CallId, Fence>,
     /// Commands in the mailbox whose clients hold a receipt.
     receipted: BTreeSet<CommandId>,
     /// Commands that were ever answered in the log.
@@ -73,7 +73,7 @@ impl Watched {
             history: History::new(key),
             begun: Vec::new(),
             acted: BTreeMap::new(),
-            refused_below: BTreeMap::new(),
+            refused_up_to: BTreeMap::new(),
             receipted: BTreeSet::new(),
             settled: BTreeSet::new(),
             deletions: Vec::new(),
@@ -379,15 +379,12 @@ impl World {
 
     // ---- the outside
 
-    /// A call acts; how often it did by now, or `None` if this owner's epoch is refused.
-    pub(super) fn act(&self, key: &SessionKey, call: CallId, epoch: u64) -> Option<u32> {
+    /// A call acts; how often it did by now, or `None` if this attempt is refused.
+    pub(super) fn act(&self, key: &SessionKey, call: CallId, fence: Fence) -> Option<u32> {
         let mut state = self.lock();
         let watched = watched(&mut state, key);
-        if watched
-            .refused_below
-            .get(&call)
-            .is_some_and(|&below| epoch < below)
-        {
+        let refused = watched.refused_up_to.get(&call);
+        if refused.is_some_and(|up_to| fence <= *up_to) {
             return None;
         }
         let times = watched.acted.entry(call).or_insert(0);
@@ -395,13 +392,14 @@ impl World {
         Some(*times)
     }
 
-    /// Whether a call acted; if not, it is refused to owners of lower epochs from now on.
-    pub(super) fn check(&self, key: &SessionKey, call: CallId, epoch: u64) -> bool {
+    /// Whether a call acted; if not, attempts up to this one are refused from now on.
+    pub(super) fn check(&self, key: &SessionKey, call: CallId, fence: Fence) -> bool {
         let mut state = self.lock();
         let watched = watched(&mut state, key);
         let acted = watched.acted.contains_key(&call);
         if !acted {
-            watched.refused_below.insert(call, epoch);
+            let up_to = watched.refused_up_to.entry(call).or_insert(fence);
+            *up_to = fence.max(*up_to);
         }
         acted
     }

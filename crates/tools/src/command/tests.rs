@@ -126,6 +126,7 @@ async fn a_command_sees_its_call_and_no_environment_but_what_is_named() {
         ("STEADFAST_TURN", "12"),
         ("STEADFAST_ATTEMPT", "2"),
         ("STEADFAST_EPOCH", "4"),
+        ("STEADFAST_FENCE", "00000000000000000004-0000000002"),
         ("STEADFAST_APPROVAL_REASON", "käufer"),
         (
             "TRACEPARENT",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use steadfast_core::id::{Epoch, SessionKey, TurnId};
+use steadfast_core::id::{Epoch, Fence, SessionKey, TurnId};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +56,12 @@ impl ToolCall {
     /// Ownership generation of the session: rises when another node takes over.
     pub fn epoch(&self) -> Epoch {
         self.job.epoch
+    }
+
+    /// Rises from attempt to attempt of the call, whichever node runs it. A tool with a check that
+    /// said `NotDone` refuses attempts whose fence is not above that of the check.
+    pub fn fence(&self) -> Fence {
+        self.job.fence()
     }
 
     /// Time left for this attempt.

@@ -73,6 +73,7 @@ async fn a_request_carries_the_input_and_names_its_call() {
         ("steadfast-turn", "12"),
         ("steadfast-attempt", "2"),
         ("steadfast-epoch", "4"),
+        ("steadfast-fence", "00000000000000000004-0000000002"),
         (
             "traceparent",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

@@ -24,6 +24,7 @@ pub fn job(
         version: tool::VERSION,
         kind,
         key: job.key(),
+        fence: job.fence().to_string(),
         claim: claims.then(|| claim_key(&job.session, job.call, job.attempt)),
         tenant: job.session.tenant,
         session: job.session.session,

@@ -2,7 +2,7 @@
 
 use steadfast_core::content::{Finish, ModelReply, ReplyPart, Stored, ToolOutput, Usage};
 use steadfast_core::effect::Effect;
-use steadfast_core::id::CallId;
+use steadfast_core::id::{CallId, Fence};
 use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure, Place};
 
 use super::{Next, add, answer, feed, take_effect};
@@ -155,11 +155,9 @@ fn tool(
     next: &mut Next,
 ) {
     if !happened {
+        let fence = fence(world, index, attempt);
         add(next, world, format!("{call} of {index} acts"), |world| {
-            let epoch = world.owners[index]
-                .as_ref()
-                .map_or(0, |owner| owner.decided.epoch.0);
-            let acted = take_effect(world, call, epoch);
+            let acted = take_effect(world, call, fence);
             if let Some(owner) = world.owners[index].as_mut() {
                 let effect = Effect::ToolCall { call, attempt };
                 if acted {
@@ -169,6 +167,13 @@ fn tool(
                 }
             }
         });
+        if world.budget.unknowns > 0 && world.budget.late > 0 {
+            let label = format!("{call} of {index} seems lost");
+            add(next, world, label, |world| {
+                late(world, index, call, attempt);
+                gives_no_outcome(world, index, call, attempt);
+            });
+        }
         return;
     }
     add(next, world, format!("{call} of {index} answers"), |world| {
@@ -179,23 +184,45 @@ fn tool(
             next,
             world,
             format!("{call} of {index} gives no outcome"),
-            |world| {
-                world.budget.unknowns -= 1;
-                let outcome = CallOutcome::Unknown {
-                    detail: "timeout".into(),
-                };
-                feed(
-                    world,
-                    index,
-                    &Input::CallFinished {
-                        call,
-                        attempt,
-                        outcome,
-                    },
-                );
-            },
+            |world| gives_no_outcome(world, index, call, attempt),
         );
     }
+}
+
+/// The fence under which an owner runs an attempt.
+fn fence(world: &World, index: usize, attempt: u32) -> Fence {
+    let owner = world.owners[index].as_ref();
+    let epoch = owner.map_or_else(Default::default, |owner| owner.decided.epoch);
+    Fence { epoch, attempt }
+}
+
+/// Nobody listens to an attempt any more, and it may still arrive.
+pub(super) fn late(world: &mut World, index: usize, call: CallId, attempt: u32) {
+    if world.budget.late == 0 {
+        return;
+    }
+    world.budget.late -= 1;
+    let fence = fence(world, index, attempt);
+    world.outside.late.insert((call, fence));
+    if let Some(owner) = world.owners[index].as_mut() {
+        owner.running.remove(&Effect::ToolCall { call, attempt });
+    }
+}
+
+fn gives_no_outcome(world: &mut World, index: usize, call: CallId, attempt: u32) {
+    world.budget.unknowns -= 1;
+    let outcome = CallOutcome::Unknown {
+        detail: "timeout".into(),
+    };
+    feed(
+        world,
+        index,
+        &Input::CallFinished {
+            call,
+            attempt,
+            outcome,
+        },
+    );
 }
 
 fn check(world: &World, index: usize, call: CallId, attempt: u32, next: &mut Next) {
@@ -224,10 +251,9 @@ fn check(world: &World, index: usize, call: CallId, attempt: u32, next: &mut Nex
         let answer = if done {
             CheckAnswer::Done(ToolOutput::text("done").into())
         } else {
-            let epoch = world.owners[index]
-                .as_ref()
-                .map_or(0, |owner| owner.decided.epoch.0);
-            world.outside.refused_below.insert(call, epoch);
+            let fence = fence(world, index, attempt);
+            let up_to = world.outside.refused_up_to.entry(call).or_insert(fence);
+            *up_to = fence.max(*up_to);
             CheckAnswer::NotDone
         };
         feed(

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use steadfast_core::effect::Wake;
+use steadfast_core::effect::{Effect, Wake};
 use steadfast_core::input::Input;
 use steadfast_core::session::Ownership;
 use steadfast_core::{next_deadline, outstanding};
 
-use super::outcomes::outcomes;
+use super::outcomes::{late, outcomes};
 use super::{Next, add, feed};
 use crate::explore::mutant::Mutant;
 use crate::explore::owner::{self, Grounds, Owner};
@@ -60,6 +60,11 @@ pub(super) fn owned(world: &World, scope: &Scope, index: usize, owner: &Owner, n
     if world.budget.crashes > 0 {
         add(next, world, format!("{index} crashes"), |world| {
             world.budget.crashes -= 1;
+            for (&effect, &happened) in &owner.running {
+                if let (Effect::ToolCall { call, attempt }, false) = (effect, happened) {
+                    late(world, index, call, attempt);
+                }
+            }
             world.owners[index] = None;
         });
     }
