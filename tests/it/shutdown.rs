@@ -51,23 +51,28 @@ async fn kinds(client: &Client) -> (Vec<String>, Value) {
     (kinds, end.data["outcome"].clone())
 }
 
-#[tokio::test]
-async fn a_running_tool_may_end_and_the_turn_goes_on_after_the_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut product = Product::start(&agents(folder.path())).await;
+/// A node that was told to stop while its tool runs, and says so before the tool may end.
+async fn told_to_stop(folder: &std::path::Path) -> Product {
+    let mut product = Product::start(&agents(folder)).await;
     let client = product.client();
     client.message("s1", "a", "m1", TURN).await.ok();
-    until_there(&folder.path().join("began")).await;
+    until_there(&folder.join("began")).await;
     product.signal(Signal::TERM);
-    // It says so before the tool may end.
     let draining = async {
         while client.is_ready().await {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), draining)
-        .await
-        .unwrap();
+    let drains = tokio::time::timeout(Duration::from_secs(20), draining).await;
+    drains.unwrap();
+    product
+}
+
+#[tokio::test]
+async fn a_running_tool_may_end_and_the_turn_goes_on_after_the_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut product = told_to_stop(folder.path()).await;
+    let client = product.client();
     std::fs::write(folder.path().join("go"), "").unwrap();
     let status = product.wait_ended().await;
     assert_eq!(status.code(), Some(0), "{}", product.log());
@@ -92,19 +97,8 @@ async fn a_running_tool_may_end_and_the_turn_goes_on_after_the_restart() {
 #[tokio::test]
 async fn a_second_signal_ends_the_process_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    let mut product = Product::start(&agents(folder.path())).await;
+    let mut product = told_to_stop(folder.path()).await;
     let client = product.client();
-    client.message("s1", "a", "m1", TURN).await.ok();
-    until_there(&folder.path().join("began")).await;
-    product.signal(Signal::TERM);
-    let draining = async {
-        while client.is_ready().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), draining)
-        .await
-        .unwrap();
     let began = Instant::now();
     product.signal(Signal::TERM);
     product.wait_ended().await;

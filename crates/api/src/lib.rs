@@ -17,6 +17,8 @@ mod auth;
 mod backend;
 mod chat;
 mod error;
+#[cfg(test)]
+mod event_samples;
 mod guard;
 mod input;
 mod messages;

@@ -52,11 +52,11 @@ pub(crate) fn router() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(r::agents::list))
         .routes(routes!(r::agents::get))
-        .routes(routes!(r::sessions::list, r::sessions::create))
+        .routes(routes!(r::all_sessions::list, r::all_sessions::create))
         .routes(routes!(
-            r::session::put,
-            r::session::get,
-            r::session::delete
+            r::one_session::put,
+            r::one_session::get,
+            r::one_session::delete
         ))
         .routes(routes!(r::submit::submit, r::messages::list))
         .routes(routes!(r::receipts::get, r::receipts::withdraw))

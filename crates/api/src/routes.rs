@@ -1,6 +1,7 @@
 //! The routes, one file each.
 
 pub(crate) mod agents;
+pub(crate) mod all_sessions;
 pub(crate) mod approvals;
 pub(crate) mod blobs;
 pub(crate) mod calls;
@@ -18,10 +19,9 @@ pub(crate) mod index;
 pub(crate) mod log;
 pub(crate) mod messages;
 pub(crate) mod metrics;
+pub(crate) mod one_session;
 pub(crate) mod openapi;
 pub(crate) mod receipts;
 pub(crate) mod repair;
-pub(crate) mod session;
-pub(crate) mod sessions;
 pub(crate) mod submit;
 pub(crate) mod why;

@@ -18,7 +18,7 @@ use super::{content, wire_id};
 use crate::app::Api;
 use crate::backend::session_not_found;
 use crate::error::{ErrorCode, Problem};
-use crate::routes::session::check_metadata;
+use crate::routes::one_session::check_metadata;
 
 /// What a stream tells.
 #[derive(Debug)]

@@ -328,11 +328,11 @@ mod tests {
     use steadfast_core::content::Usage;
     use steadfast_core::input::{Gate, Place};
 
-    use super::samples::{
-        call, ended, folded, print, queued, recorded, reply, settled, shown, started, text_part,
-        turn,
-    };
+    use super::samples::{folded, print, shown};
     use super::*;
+    use crate::event_samples::{
+        call, ended, queued, recorded, reply, settled, started, text_part, turn,
+    };
 
     #[test]
     fn a_turn_is_a_message_and_an_answer() {

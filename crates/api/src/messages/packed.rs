@@ -77,10 +77,9 @@ mod tests {
     use steadfast_core::input::Gate;
     use steadfast_core::transcript::{CallResult, TranscriptCall};
 
-    use super::super::fold::samples::{
-        call, print, queued, recorded, reply, settled, started, turn,
-    };
+    use super::super::fold::samples::print;
     use super::*;
+    use crate::event_samples::{call, queued, recorded, reply, settled, started, turn};
 
     /// A question, a call of the other session and its result.
     fn copied_items() -> [Item; 3] {

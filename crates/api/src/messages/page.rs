@@ -171,9 +171,10 @@ mod tests {
     use steadfast_core::input::{Gate, Place};
 
     use super::*;
-    use crate::messages::fold::samples::{
-        call, ended, folded, queued, recorded, reply, settled, started, text_part, turn,
+    use crate::event_samples::{
+        call, ended, queued, recorded, reply, settled, started, text_part, turn,
     };
+    use crate::messages::fold::samples::folded;
 
     #[test]
     fn windows_stay_within_the_conversation() {

@@ -9,8 +9,8 @@ use steadfast_core::event::Verdict;
 use steadfast_core::id::{Seq, SessionId};
 use utoipa::ToSchema;
 
-use super::session;
-use super::sessions::id_for;
+use super::all_sessions::id_for;
+use super::one_session;
 use crate::app::Api;
 use crate::error::{Problem, ProblemBody};
 use crate::input::body::OptionalBody;
@@ -73,5 +73,5 @@ pub(crate) async fn fork(
         .backend()
         .fork(&from, body.at_seq.map(Seq), &to, id)
         .await?;
-    session::made(admission, command_id)
+    one_session::made(admission, command_id)
 }

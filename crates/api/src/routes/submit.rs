@@ -15,7 +15,7 @@ use steadfast_runtime::agent::Drive;
 use steadfast_runtime::sessions::Admission;
 use utoipa::ToSchema;
 
-use super::session::{check_agent, check_metadata};
+use super::one_session::{check_agent, check_metadata};
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::body::JsonBody;

@@ -22,26 +22,30 @@ fn answered(world: &mut World, tool: &str, answer: CheckAnswer) {
     });
 }
 
-fn delivered(withdrawn: bool) -> Input {
-    Input::NoticeDelivered {
-        notice: 1,
-        withdrawn,
-    }
-}
-
-#[test]
-fn a_cancelled_job_that_no_worker_had_is_told_as_never_run() {
-    let mut world = queued("remote");
-    let call = world.call("remote");
+/// A queued call whose turn was cancelled; its cancel is delivered, also twice, and then something
+/// answers all the same.
+fn cancelled(tool: &str, withdrawn: bool) -> World {
+    let mut world = queued(tool);
+    let call = world.call(tool);
     world.command("c1", CommandBody::Cancel { turn: None });
-    world.input(&delivered(true));
-    world.input(&delivered(true));
-    // Nothing answers a job that was withdrawn; if something did, it would come too late.
+    for _ in 0..2 {
+        world.input(&Input::NoticeDelivered {
+            notice: 1,
+            withdrawn,
+        });
+    }
     world.input(&Input::CallFinished {
         call,
         attempt: 1,
         outcome: done(),
     });
+    world
+}
+
+#[test]
+fn a_cancelled_job_that_no_worker_had_is_told_as_never_run() {
+    // Nothing answers a job that was withdrawn; if something did, it would come too late.
+    let world = cancelled("remote", true);
     world.check(expect![[r#"
         9 job_queued attempt=1 call=1-7-0
         10 notice_posted notice={attempt:1,call:1-7-0,tool:remote,type:cancel_job,under_claim:true} number=1
@@ -57,15 +61,7 @@ fn a_cancelled_job_that_no_worker_had_is_told_as_never_run() {
 
 #[test]
 fn a_cancelled_job_that_a_worker_had_stays_in_doubt_until_it_answers() {
-    let mut world = queued("remote");
-    let call = world.call("remote");
-    world.command("c1", CommandBody::Cancel { turn: None });
-    world.input(&delivered(false));
-    world.input(&Input::CallFinished {
-        call,
-        attempt: 1,
-        outcome: done(),
-    });
+    let world = cancelled("remote", false);
     world.check(expect![[r#"
         9 job_queued attempt=1 call=1-7-0
         10 notice_posted notice={attempt:1,call:1-7-0,tool:remote,type:cancel_job,under_claim:true} number=1
@@ -81,9 +77,7 @@ fn a_cancelled_job_that_a_worker_had_stays_in_doubt_until_it_answers() {
 
 #[test]
 fn a_cancelled_keyed_job_is_never_told_as_never_run() {
-    let mut world = queued("remote_keyed");
-    world.command("c1", CommandBody::Cancel { turn: None });
-    world.input(&delivered(true));
+    let world = cancelled("remote_keyed", true);
     world.check(expect![[r#"
         9 job_queued attempt=1 call=1-7-0
         10 notice_posted notice={attempt:1,call:1-7-0,tool:remote_keyed,type:cancel_job} number=1

@@ -189,10 +189,12 @@ fn example_object(schema: &Value, said: &str, depth: u32) -> Map<String, Value> 
         .collect()
 }
 
+/// The first word that is a number; digits within a word, such as an order's, are none.
 fn number(schema: &Value, said: &str) -> Value {
     let told = said
-        .split(|character: char| !character.is_ascii_digit())
-        .find_map(|digits| digits.parse::<i64>().ok());
+        .split_whitespace()
+        .map(|word| word.trim_matches(|character: char| !character.is_alphanumeric()))
+        .find_map(|word| word.parse::<i64>().ok());
     let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
     let mut value = told.or(bound("minimum")).unwrap_or(1);
     if let Some(minimum) = bound("minimum") {

@@ -1,218 +1,26 @@
-use std::fmt::Write;
+//! What a client is told of a turn.
+
+mod story;
 
 use proptest::prelude::*;
 use serde_json::json;
 use steadfast_core::command::MessageOptions;
-use steadfast_core::content::{CallInput, CallOutput, ContentPart, ReplyPart, Stored, ToolOutput};
-use steadfast_core::event::{RecordedCall, Settlement};
-use steadfast_core::id::{ApprovalId, NodeId};
-use steadfast_core::input::{CallTriage, Gate, InDoubtPolicy, Place, Policy, ReplayRule};
-use steadfast_protocol::live::{Delta, LiveFrame};
+use steadfast_core::content::{ContentPart, ReplyPart, Stored, ToolOutput};
+use steadfast_core::event::Settlement;
+use steadfast_core::id::NodeId;
+use steadfast_core::input::{Gate, Place, Policy};
+use steadfast_protocol::live::Delta;
 
 use super::*;
-
-/// A story about turn 1, told to a client.
-struct Story {
-    fold: Fold,
-    seq: u64,
-    epoch: u64,
-    n: u64,
-}
-
-impl Story {
-    fn new(has_steps: u32) -> Self {
-        Self {
-            fold: Fold::new(Turn::Known(TurnId(Seq(1))), has_steps),
-            seq: 0,
-            epoch: 1,
-            n: 0,
-        }
-    }
-
-    /// The same for a client that is there from the start.
-    fn live() -> Self {
-        let mut story = Self::new(0);
-        story.fold.caught_up();
-        story
-    }
-
-    fn events(&mut self, events: &[Event]) -> &mut Self {
-        for event in events {
-            self.seq += 1;
-            if let Event::Activated { epoch, .. } = event {
-                self.epoch = epoch.0;
-            }
-            let (seq, at) = (Seq(self.seq), Timestamp(self.seq));
-            self.fold.event(seq, at, Epoch(self.epoch), event);
-        }
-        self
-    }
-
-    fn delta(&mut self, attempt: u32, delta: Delta) -> &mut Self {
-        self.frame(self.n, attempt, delta);
-        self.n += 1;
-        self
-    }
-
-    fn frame(&mut self, n: u64, attempt: u32, delta: Delta) -> &mut Self {
-        self.fold.frame(&LiveFrame {
-            epoch: Epoch(self.epoch),
-            turn: TurnId(Seq(1)),
-            step: 1,
-            attempt,
-            n,
-            delta,
-        });
-        self
-    }
-
-    /// What was told since the last time, one line each.
-    fn told(&mut self) -> String {
-        let mut lines = String::new();
-        for chunk in self.fold.take() {
-            let mut json = serde_json::to_value(chunk).unwrap();
-            let map = json.as_object_mut().unwrap();
-            let kind = map.remove("type").unwrap();
-            map.remove("messageMetadata");
-            let rest = if map.is_empty() {
-                String::new()
-            } else {
-                json.to_string()
-            };
-            writeln!(lines, "{} {rest}", kind.as_str().unwrap()).unwrap();
-        }
-        lines
-            .lines()
-            .map(str::trim_end)
-            .collect::<Vec<_>>()
-            .join("\n")
-    }
-}
-
-fn turn() -> TurnId {
-    TurnId(Seq(1))
-}
-
-/// Events 1 to 3.
-fn begin() -> [Event; 3] {
-    [
-        Event::TurnQueued {
-            message: MessageId::new("m1").unwrap(),
-            content: vec![Stored::Inline(ContentPart::Text { text: "hi".into() })],
-            options: MessageOptions::default(),
-        },
-        Event::TurnStarted { turn: turn() },
-        step(1),
-    ]
-}
-
-fn step(step: u32) -> Event {
-    Event::StepStarted { turn: turn(), step }
-}
-
-fn said(text: &str) -> Stored<ReplyPart> {
-    Stored::Inline(ReplyPart::Text {
-        text: text.into(),
-        native: None,
-    })
-}
-
-fn replied(parts: Vec<Stored<ReplyPart>>, calls: Vec<RecordedCall>) -> Event {
-    Event::ModelReplied {
-        turn: turn(),
-        step: 1,
-        wire: "w".into(),
-        model: "m".into(),
-        parts,
-        calls,
-        finish: Finish::Stop,
-        usage: Usage::default(),
-    }
-}
-
-fn asked(tool: &str, gate: Gate, place: Place) -> RecordedCall {
-    RecordedCall {
-        provider_call_id: "p".into(),
-        tool: tool.into(),
-        input: Stored::Inline(CallInput::Json(json!({"q": 1}))),
-        triage: CallTriage {
-            gate,
-            rule: ReplayRule::Safe,
-            place,
-            in_doubt: InDoubtPolicy::TellModel,
-            has_check: false,
-            exclusive: false,
-            deadline_ms: 1,
-            attempts_max: 1,
-            slot: false,
-        },
-    }
-}
-
-const ASKS: Gate = Gate::Approval {
-    expires_in_ms: None,
-};
-
-/// A call of the reply that is event 4.
-fn call(index: u16) -> CallId {
-    CallId {
-        epoch: Epoch(1),
-        reply: Seq(4),
-        index,
-    }
-}
-
-fn requested(index: u16) -> Event {
-    Event::ApprovalRequested {
-        approval: ApprovalId(call(index)),
-        input_digest: steadfast_core::command::Digest(0),
-        expires_at: None,
-    }
-}
-
-fn decided(index: u16, approved: bool) -> Event {
-    Event::ApprovalDecided {
-        approval: ApprovalId(call(index)),
-        approved,
-        reason: None,
-        triage: None,
-    }
-}
-
-fn settled(index: u16, settlement: Settlement, output: ToolOutput) -> Event {
-    Event::CallSettled {
-        call: call(index),
-        settlement,
-        output: CallOutput::from(output),
-    }
-}
-
-fn ended(outcome: TurnOutcome) -> Event {
-    Event::TurnEnded {
-        turn: turn(),
-        outcome,
-    }
-}
-
-fn completed() -> Event {
-    ended(TurnOutcome::Completed {
-        finish: Finish::Stop,
-    })
-}
-
-fn text(text: &str) -> Delta {
-    Delta::Text {
-        part: 0,
-        text: text.into(),
-    }
-}
+use crate::event_samples::{recorded, reply, text_part, turn};
+use story::{ASKS, Story, begin, completed, decided, ended, requested, settled, step, text};
 
 #[test]
 fn a_reply_alone_is_a_whole_message() {
     let mut story = Story::new(0);
     story
         .events(&begin())
-        .events(&[replied(vec![said("hello")], vec![]), completed()]);
+        .events(&[reply(1, vec![text_part("hello")], vec![]), completed()]);
     insta::assert_snapshot!(story.told(), @r#"
     start {"messageId":"assistant-1"}
     start-step
@@ -231,7 +39,7 @@ fn what_was_shown_is_completed_by_the_reply() {
         .events(&begin())
         .delta(1, text("he"))
         .delta(1, text("ll"))
-        .events(&[replied(vec![said("hello")], vec![]), completed()]);
+        .events(&[reply(1, vec![text_part("hello")], vec![]), completed()]);
     insta::assert_snapshot!(story.told(), @r#"
     start {"messageId":"assistant-1"}
     start-step
@@ -253,7 +61,7 @@ fn after_a_missed_frame_nothing_is_shown_until_the_reply() {
         .frame(0, 1, text("he"))
         .frame(2, 1, text("o"))
         .frame(3, 1, text("!"))
-        .events(&[replied(vec![said("hello!")], vec![])]);
+        .events(&[reply(1, vec![text_part("hello!")], vec![])]);
     insta::assert_snapshot!(story.told(), @r#"
     start {"messageId":"assistant-1"}
     start-step
@@ -269,7 +77,7 @@ fn what_the_reply_does_not_say_is_taken_back() {
     let mut story = Story::live();
     story.events(&begin()).delta(1, text("hal"));
     story.told();
-    story.events(&[replied(vec![said("hello")], vec![])]);
+    story.events(&[reply(1, vec![text_part("hello")], vec![])]);
     let reset = story.told();
     assert!(reset.starts_with("reset-step\ntext-start"), "{reset}");
 }
@@ -313,15 +121,15 @@ fn attempts_and_owners_that_failed_are_taken_back() {
 /// One call of each kind, answered by everybody; then the end.
 fn mixed() -> Vec<Event> {
     let calls = vec![
-        asked("host", Gate::Open, Place::Local),
-        asked("client", Gate::Open, Place::Client),
-        asked("yes", ASKS, Place::Local),
-        asked("no", ASKS, Place::Local),
-        asked("never", ASKS, Place::Local),
+        recorded("host", Gate::Open, Place::Local),
+        recorded("client", Gate::Open, Place::Client),
+        recorded("yes", ASKS, Place::Local),
+        recorded("no", ASKS, Place::Local),
+        recorded("never", ASKS, Place::Local),
     ];
     let mut events = begin().to_vec();
     events.extend([
-        replied(vec![], calls),
+        reply(1, vec![], calls),
         requested(2),
         requested(3),
         requested(4),
@@ -396,12 +204,12 @@ fn who_has_the_step_gets_its_answers_only() {
 fn people_are_waited_for_only_when_all_else_is_done() {
     let mut story = Story::live();
     let calls = vec![
-        asked("host", Gate::Open, Place::Local),
-        asked("yes", ASKS, Place::Local),
+        recorded("host", Gate::Open, Place::Local),
+        recorded("yes", ASKS, Place::Local),
     ];
     story.events(&begin());
     assert!(!story.fold.waits_for_people());
-    story.events(&[replied(vec![], calls), requested(1)]);
+    story.events(&[reply(1, vec![], calls), requested(1)]);
     assert!(!story.fold.waits_for_people());
     story.events(&[settled(0, Settlement::Done, "done".into())]);
     assert!(story.fold.waits_for_people());
@@ -415,24 +223,24 @@ fn people_are_waited_for_only_when_all_else_is_done() {
 
 #[test]
 fn only_an_open_client_call_is_run_by_who_comes_late() {
-    let calls = || vec![asked("client", Gate::Open, Place::Client)];
+    let calls = || vec![recorded("client", Gate::Open, Place::Client)];
     let mut story = Story::new(0);
-    story.events(&begin()).events(&[replied(vec![], calls())]);
+    story.events(&begin()).events(&[reply(1, vec![], calls())]);
     let quiet = story.told();
     assert!(!quiet.contains("tool-input-available"), "{quiet}");
     story.fold.caught_up();
     assert!(story.told().starts_with("tool-input-available"));
     // One that is told its own answers has run it.
     let mut story = Story::new(1);
-    story.events(&begin()).events(&[replied(vec![], calls())]);
+    story.events(&begin()).events(&[reply(1, vec![], calls())]);
     story.fold.caught_up();
     assert_eq!(story.told(), "start {\"messageId\":\"assistant-1\"}");
     // One that a person must allow first is run once that is done.
     let mut story = Story::live();
-    let asking = vec![asked("client", ASKS, Place::Client)];
+    let asking = vec![recorded("client", ASKS, Place::Client)];
     story
         .events(&begin())
-        .events(&[replied(vec![], asking), requested(0)]);
+        .events(&[reply(1, vec![], asking), requested(0)]);
     let before = story.told();
     assert!(!before.contains("tool-input-available"), "{before}");
     story.events(&[decided(0, true)]);
@@ -461,7 +269,11 @@ fn a_cancelled_turn_ends_by_abort_and_is_never_sent_back() {
     "#);
     let mut story = Story::live();
     story.events(&begin()).events(&[
-        replied(vec![], vec![asked("client", Gate::Open, Place::Client)]),
+        reply(
+            1,
+            vec![],
+            vec![recorded("client", Gate::Open, Place::Client)],
+        ),
         settled(0, Settlement::Cancelled, ToolOutput::error("cancelled")),
         ended(TurnOutcome::Cancelled),
     ]);
@@ -490,13 +302,13 @@ fn a_message_that_joins_is_told_between_steps() {
     let mut story = Story::live();
     story
         .events(&begin())
-        .events(&[replied(vec![said("a")], vec![])]);
+        .events(&[reply(1, vec![text_part("a")], vec![])]);
     story.told();
     story.events(&[
         steer,
         Event::MessageJoined {
             queued: TurnId(Seq(5)),
-            into: turn(),
+            into: turn(1),
         },
         step(2),
     ]);
@@ -552,19 +364,19 @@ proptest! {
         withdrawn in prop::option::of(0_usize..12),
     ) {
         let shown = if same { parts.clone() } else { shown };
-        let (mut reply, mut calls) = (Vec::new(), Vec::new());
+        let (mut said, mut calls) = (Vec::new(), Vec::new());
         for (kind, text) in &parts {
-            reply.push(Stored::Inline(match kind {
+            said.push(Stored::Inline(match kind {
                 0 => ReplyPart::Text { text: text.clone(), native: None },
                 1 => ReplyPart::Reasoning { text: text.clone(), native: None },
                 _ => {
                     let index = u16::try_from(calls.len()).unwrap();
-                    calls.push(asked("host", Gate::Open, Place::Local));
+                    calls.push(recorded("host", Gate::Open, Place::Local));
                     ReplyPart::Call { index, native: None }
                 }
             }));
         }
-        let events = [replied(reply, calls), completed()];
+        let events = [reply(1, said, calls), completed()];
         let mut alone = Story::new(0);
         alone.events(&begin()).events(&events);
         let mut live = Story::live();

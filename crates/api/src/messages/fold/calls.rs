@@ -140,8 +140,9 @@ fn waiting_state(place: Place) -> ToolState {
 mod tests {
     use steadfast_core::command::Digest;
 
-    use super::super::samples::{call, queued, recorded, reply, shown, started};
+    use super::super::samples::shown;
     use super::*;
+    use crate::event_samples::{call, queued, recorded, reply, started};
 
     #[test]
     fn an_approval_is_shown_with_its_call() {

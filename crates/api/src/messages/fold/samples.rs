@@ -1,102 +1,13 @@
-//! Events of a conversation for tests, and how it then reads.
+//! How a conversation reads in tests.
 
 use std::fmt::Write;
 use std::ops::Range;
 
-use serde_json::json;
-use steadfast_core::command::MessageOptions;
-use steadfast_core::content::{
-    CallInput, ContentPart, Finish, ReplyPart, Stored, ToolOutput, Usage,
-};
-use steadfast_core::event::{Event, RecordedCall, Settlement, TurnOutcome};
-use steadfast_core::id::{CallId, CommandId, Epoch, Seq, Timestamp, TurnId};
-use steadfast_core::input::{CallTriage, Gate, InDoubtPolicy, Place, ReplayRule};
+use steadfast_core::content::{ContentPart, ReplyPart, Stored};
+use steadfast_core::event::Event;
+use steadfast_core::id::{Epoch, Seq, Timestamp};
 
 use super::{DraftBody, Fold};
-
-pub(in crate::messages) fn queued(id: &str, text: &str) -> Event {
-    Event::TurnQueued {
-        message: CommandId::new(id).unwrap(),
-        content: vec![Stored::Inline(ContentPart::Text { text: text.into() })],
-        options: MessageOptions::default(),
-    }
-}
-
-pub(in crate::messages) fn turn(seq: u64) -> TurnId {
-    TurnId(Seq(seq))
-}
-
-pub(in crate::messages) fn started(seq: u64) -> Event {
-    Event::TurnStarted { turn: turn(seq) }
-}
-
-pub(in crate::messages) fn ended(seq: u64) -> Event {
-    Event::TurnEnded {
-        turn: turn(seq),
-        outcome: TurnOutcome::Completed {
-            finish: Finish::Stop,
-        },
-    }
-}
-
-pub(in crate::messages) fn text_part(text: &str) -> Stored<ReplyPart> {
-    Stored::Inline(ReplyPart::Text {
-        text: text.into(),
-        native: None,
-    })
-}
-
-pub(in crate::messages) fn reply(
-    of: u64,
-    parts: Vec<Stored<ReplyPart>>,
-    calls: Vec<RecordedCall>,
-) -> Event {
-    Event::ModelReplied {
-        turn: turn(of),
-        step: 1,
-        wire: "w".into(),
-        model: "m".into(),
-        parts,
-        calls,
-        finish: Finish::Stop,
-        usage: Usage::default(),
-    }
-}
-
-pub(in crate::messages) fn recorded(tool: &str, gate: Gate, place: Place) -> RecordedCall {
-    RecordedCall {
-        provider_call_id: "p".into(),
-        tool: tool.into(),
-        input: Stored::Inline(CallInput::Json(json!({"q": 1}))),
-        triage: CallTriage {
-            gate,
-            rule: ReplayRule::Safe,
-            place,
-            in_doubt: InDoubtPolicy::TellModel,
-            has_check: false,
-            exclusive: false,
-            deadline_ms: 1,
-            attempts_max: 1,
-            slot: false,
-        },
-    }
-}
-
-pub(in crate::messages) fn call(reply: u64, index: u16) -> CallId {
-    CallId {
-        epoch: Epoch(1),
-        reply: Seq(reply),
-        index,
-    }
-}
-
-pub(in crate::messages) fn settled(call: CallId, text: &str) -> Event {
-    Event::CallSettled {
-        call,
-        settlement: Settlement::Done,
-        output: ToolOutput::text(text).into(),
-    }
-}
 
 pub(in crate::messages) fn folded(keep: Range<usize>, events: &[Event]) -> Fold {
     let mut fold = Fold::keeping(keep);

@@ -11,7 +11,7 @@ use steadfast_store::directory::{DirectoryEntry, DirectoryQuery, Status};
 use utoipa::ToSchema;
 
 use super::command::CommandAnswer;
-use super::session::{self, SessionBody};
+use super::one_session::{self, SessionBody};
 use crate::app::Api;
 use crate::error::{ErrorCode, Problem, ProblemBody};
 use crate::input::body::JsonBody;
@@ -68,7 +68,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let session = id_for(body.id, &headers, &id)?;
     let new = SessionBody::new(body.agent, body.metadata, body.tags).into_new(&api)?;
-    session::create(&api, &target.key(session), id, new).await
+    one_session::create(&api, &target.key(session), id, new).await
 }
 
 /// The id of a session to be made: the client's, one that follows from its key, or a new one.
