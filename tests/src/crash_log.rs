@@ -7,14 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
 use steadfast_core::id::SessionKey;
 use steadfast_protocol::record;
 use steadfast_store::Stores;
-use steadfast_store::error::{ReadError, WriteError};
-use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
+use steadfast_store::log::{Append, AppendError, AroundLog, Log, Tail};
 
 /// The variable of the environment that holds a process's crash point.
 pub const CRASH_POINT: &str = "STEADFAST_CRASH_POINT";
@@ -117,7 +115,11 @@ async fn die() -> ! {
 }
 
 #[async_trait]
-impl Log for CrashLog {
+impl AroundLog for CrashLog {
+    fn inner(&self) -> &dyn Log {
+        &*self.inner
+    }
+
     async fn append(
         &self,
         session: &SessionKey,
@@ -139,27 +141,6 @@ impl Log for CrashLog {
                 appended
             }
         }
-    }
-
-    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
-        self.inner.tail(session).await
-    }
-
-    async fn read(
-        &self,
-        session: &SessionKey,
-        from: ReadFrom,
-        limit: usize,
-    ) -> Result<Vec<StoredRecord>, ReadError> {
-        self.inner.read(session, from, limit).await
-    }
-
-    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
-        self.inner.follow(session).await
-    }
-
-    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
-        self.inner.purge(session, through).await
     }
 }
 

@@ -1,11 +1,15 @@
 //! The log port.
 
+mod around;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use steadfast_core::id::{Epoch, NodeId, Seq, SessionKey};
 use steadfast_protocol::record::RecordHash;
 use thiserror::Error;
+
+pub use around::AroundLog;
 
 use crate::error::{ReadError, WriteError};
 

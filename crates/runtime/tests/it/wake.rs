@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream::BoxStream;
 use steadfast_core::content::{BlobHash, BlobRef, Finish, ModelReply, ReplyPart, Stored, Usage};
 use steadfast_core::id::{Epoch, NodeId, Seq, SessionKey, Timestamp};
 use steadfast_core::input::{Activate, Input, Policy};
 use steadfast_core::session::Session;
 use steadfast_core::{apply, decide, outstanding};
 use steadfast_protocol::record::{self, Cause, Entry, Record, RecordHash};
+use steadfast_runtime::sessions::LoadError;
 use steadfast_store::blobs::Blobs;
 use steadfast_store::error::{ReadError, WriteError};
-use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
+use steadfast_store::log::{Append, AroundLog, Log, ReadFrom, StoredRecord, Tail};
 use steadfast_store::snapshots::Snapshots;
 
 use crate::world::{World, key, message, script};
@@ -40,18 +40,9 @@ struct Counted<P: ?Sized> {
 }
 
 #[async_trait]
-impl Log for Counted<dyn Log> {
-    async fn append(
-        &self,
-        session: &SessionKey,
-        expected: Tail,
-        append: Append,
-    ) -> Result<Tail, AppendError> {
-        self.inner.append(session, expected, append).await
-    }
-
-    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
-        self.inner.tail(session).await
+impl AroundLog for Counted<dyn Log> {
+    fn inner(&self) -> &dyn Log {
+        &*self.inner
     }
 
     async fn read(
@@ -64,14 +55,6 @@ impl Log for Counted<dyn Log> {
         let bytes: usize = records.iter().map(|record| record.bytes.len()).sum();
         self.reads.log.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(records)
-    }
-
-    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
-        self.inner.follow(session).await
-    }
-
-    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
-        self.inner.purge(session, through).await
     }
 }
 
@@ -282,4 +265,29 @@ async fn a_snapshot_whose_receipts_are_gone_is_not_used() {
     let again = whole.sessions.load(&key).await.unwrap();
     assert!(reads.take()[0] < 20_000);
     assert_eq!(again.receipts, before.receipts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_opened_though_a_reader_lags_behind_its_tail() {
+    let world = World::new();
+    let node = world.start().await;
+    let key = key("s");
+    node.send(&key, "m1", &says_done()).await;
+    node.end_of(&key, "m1").await;
+    node.handle.shutdown(std::future::pending()).await;
+    let reader = world.start().await;
+    let whole = reader.sessions.load(&key).await.unwrap();
+    world.stores.snapshots.remove(&key).await.unwrap();
+    world.log.stale(3);
+    let again = reader.sessions.load(&key).await.unwrap();
+    assert_eq!((again.seq, world.log.stale_left()), (whole.seq, 0));
+    // One that never catches up is told as such, and may be asked again.
+    world.log.stale(1_000);
+    let behind = reader.sessions.load(&key).await;
+    assert!(
+        matches!(behind, Err(LoadError::Unavailable(_))),
+        "{behind:?}"
+    );
+    world.log.stale(0);
+    assert_eq!(reader.sessions.load(&key).await.unwrap().seq, whole.seq);
 }

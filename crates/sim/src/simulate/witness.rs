@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream::BoxStream;
 use steadfast_core::id::{Epoch, NodeId, SessionKey, Timestamp};
 use steadfast_store::Stores;
 use steadfast_store::active::{ActiveEntry, ActiveIndex};
 use steadfast_store::error::{ReadError, WriteError};
-use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
+use steadfast_store::log::{Append, AppendError, AroundLog, Log, ReadFrom, StoredRecord, Tail};
 use steadfast_store::mailbox::{Delivery, Lane, Letter, MailSeq, Mailbox, SendError};
 use steadfast_store::timers::{Due, Timers};
 
@@ -59,7 +58,11 @@ impl WatchedLog {
 }
 
 #[async_trait]
-impl Log for WatchedLog {
+impl AroundLog for WatchedLog {
+    fn inner(&self) -> &dyn Log {
+        &*self.inner
+    }
+
     async fn append(
         &self,
         session: &SessionKey,
@@ -84,10 +87,6 @@ impl Log for WatchedLog {
         Ok(tail)
     }
 
-    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
-        self.inner.tail(session).await
-    }
-
     async fn read(
         &self,
         session: &SessionKey,
@@ -99,14 +98,6 @@ impl Log for WatchedLog {
             records.reverse();
         }
         Ok(records)
-    }
-
-    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
-        self.inner.follow(session).await
-    }
-
-    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
-        self.inner.purge(session, through).await
     }
 }
 
@@ -214,7 +205,11 @@ struct AnnouncedLog {
 }
 
 #[async_trait]
-impl Log for AnnouncedLog {
+impl AroundLog for AnnouncedLog {
+    fn inner(&self) -> &dyn Log {
+        &*self.inner
+    }
+
     async fn append(
         &self,
         session: &SessionKey,
@@ -223,26 +218,5 @@ impl Log for AnnouncedLog {
     ) -> Result<Tail, AppendError> {
         self.world.record_sent(session, &append.bytes);
         self.inner.append(session, expected, append).await
-    }
-
-    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
-        self.inner.tail(session).await
-    }
-
-    async fn read(
-        &self,
-        session: &SessionKey,
-        from: ReadFrom,
-        limit: usize,
-    ) -> Result<Vec<StoredRecord>, ReadError> {
-        self.inner.read(session, from, limit).await
-    }
-
-    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
-        self.inner.follow(session).await
-    }
-
-    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
-        self.inner.purge(session, through).await
     }
 }

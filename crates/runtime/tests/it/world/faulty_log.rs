@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use futures_util::stream::BoxStream;
 use steadfast_core::id::{Seq, SessionKey};
 use steadfast_store::error::{ReadError, WriteError};
-use steadfast_store::log::{Append, AppendError, Log, ReadFrom, StoredRecord, Tail, TailInfo};
+use steadfast_store::log::{Append, AppendError, AroundLog, Log, ReadFrom, StoredRecord, Tail};
 use tokio::sync::Notify;
 
 /// What happens to an append instead of being done.
@@ -43,6 +42,7 @@ struct LogState {
     corrupt: Option<SessionKey>,
     corrupt_last_only: bool,
     damaged: BTreeMap<(SessionKey, Seq), Damage>,
+    stale_reads: u32,
     unavailable: bool,
 }
 
@@ -98,6 +98,16 @@ impl FaultyLog {
         self.state.lock().unwrap().damaged.clear();
     }
 
+    /// So many reads from now on give nothing, as if what they ask for were not there yet.
+    pub(crate) fn stale(&self, reads: u32) {
+        self.state.lock().unwrap().stale_reads = reads;
+    }
+
+    /// How many of those are to come.
+    pub(crate) fn stale_left(&self) -> u32 {
+        self.state.lock().unwrap().stale_reads
+    }
+
     /// From now on appends fail, or no longer do.
     pub(crate) fn set_unavailable(&self, unavailable: bool) {
         self.state.lock().unwrap().unavailable = unavailable;
@@ -120,7 +130,11 @@ impl FaultyLog {
 }
 
 #[async_trait]
-impl Log for FaultyLog {
+impl AroundLog for FaultyLog {
+    fn inner(&self) -> &dyn Log {
+        &*self.inner
+    }
+
     async fn append(
         &self,
         session: &SessionKey,
@@ -151,10 +165,6 @@ impl Log for FaultyLog {
         }
     }
 
-    async fn tail(&self, session: &SessionKey) -> Result<TailInfo, ReadError> {
-        self.inner.tail(session).await
-    }
-
     async fn read(
         &self,
         session: &SessionKey,
@@ -165,7 +175,11 @@ impl Log for FaultyLog {
             .inner
             .read(session, from, limit.saturating_add(1))
             .await?;
-        let state = self.state.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
+        if state.stale_reads > 0 {
+            state.stale_reads -= 1;
+            return Ok(Vec::new());
+        }
         let damage = |record: &StoredRecord| {
             let name = (session.clone(), record.first_seq);
             state.damaged.get(&name).copied()
@@ -191,14 +205,6 @@ impl Log for FaultyLog {
             }
         }
         Ok(records)
-    }
-
-    async fn follow(&self, session: &SessionKey) -> Result<BoxStream<'static, ()>, ReadError> {
-        self.inner.follow(session).await
-    }
-
-    async fn purge(&self, session: &SessionKey, through: Tail) -> Result<(), WriteError> {
-        self.inner.purge(session, through).await
     }
 }
 
