@@ -141,9 +141,42 @@ async fn nobody_at_the_address_is_worth_another_try() {
     let failure = ask_hello(&provider).await.reply.unwrap_err();
     assert_eq!(
         (failure.class, failure.code.as_str()),
-        (AGAIN, "unreachable")
+        (AGAIN, "connection_refused")
     );
     assert!(!failure.message.contains("http://"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn what_kept_a_provider_from_being_reached_is_told_apart() {
+    let server = ProviderServer::start().await;
+    let plain = options(&server, Wire::OpenAiChat).base_url;
+    for (base_url, code) in [
+        (plain.replace("http://", "https://"), "tls_failed"),
+        ("http://nobody.invalid/v1".to_owned(), "name_not_found"),
+    ] {
+        let mut options = options(&server, Wire::OpenAiChat);
+        options.base_url = base_url;
+        let provider = HttpProvider::new(options).unwrap();
+        let failure = ask_hello(&provider).await.reply.unwrap_err();
+        assert_eq!((failure.class, failure.code.as_str()), (AGAIN, code));
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_model_is_named_with_the_settings_that_say_it() {
+    let body = json!({"error": {"type": "not_found_error", "message": "model: m"}});
+    for wire in Wire::ALL {
+        let failure = failure(wire, Answer::Status(404, vec![], body.to_string())).await;
+        let name = wire.kind();
+        let advice = format!(
+            "; check `model` of the agent, which is `{name}/fake-model`, and `base_url` of provider `{name}`"
+        );
+        assert_eq!(failure.code, "not_found");
+        assert_eq!(
+            failure.message,
+            format!("the provider answered 404 (not_found_error): model: m{advice}")
+        );
+    }
 }
 
 #[tokio::test]
@@ -248,7 +281,7 @@ async fn a_key_is_never_shown() {
     let failure = ask_hello(&provider).await.reply.unwrap_err();
     assert_eq!(
         failure.message,
-        "the provider answered 401: bad key [secret] and [secret]"
+        "the provider answered 401: bad key [secret] and [secret]; check `api_key` of provider `openai-chat`"
     );
 }
 

@@ -12,6 +12,7 @@ use reqwest::{Client, Response, Url};
 use serde_json::Value;
 use steadfast_core::content::ModelReply;
 use steadfast_core::input::ModelFailure;
+use steadfast_core::limits::DETAIL_BYTES_MAX;
 use steadfast_protocol::live::Delta;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -86,6 +87,7 @@ pub enum SetupError {
 /// A provider over HTTP.
 #[derive(Debug)]
 pub struct HttpProvider {
+    name: String,
     client: Client,
     endpoint: Url,
     headers: HeaderMap,
@@ -114,6 +116,7 @@ impl HttpProvider {
         let mut dialect = Dialect::new(options.wire, &options.name, &host);
         dialect.chat.replays_reasoning &= options.replays_reasoning;
         Ok(Self {
+            name: options.name.clone(),
             client: client::client(options.connect_timeout)?,
             endpoint,
             headers: headers(&options)?,
@@ -146,7 +149,8 @@ impl HttpProvider {
         if !status.is_success() {
             let retry_after_ms = retry_after::of(response.headers());
             let report = self.error_report(response).await;
-            return Err(failure::of_status(status.as_u16(), retry_after_ms, &report));
+            let failure = failure::of_status(status.as_u16(), retry_after_ms, &report);
+            return Err(self.advise(failure, &request.model));
         }
         let decoder = self.dialect.decoder(&request.model);
         let limits = stream::Limits {
@@ -186,6 +190,26 @@ impl HttpProvider {
             Ok(body @ (Value::Object(_) | Value::Array(_))) => ErrorReport::of(&body),
             _ => ErrorReport::of_text(&text),
         }
+    }
+
+    /// Says which setting is at fault, where the answer tells.
+    fn advise(&self, failure: ModelFailure, model: &str) -> ModelFailure {
+        let name = &self.name;
+        let advice = match failure.code.as_str() {
+            "unauthorized" => format!("; check `api_key` of provider `{name}`"),
+            "forbidden" => format!(
+                "; check what `api_key` of provider `{name}` may use, and `model` of the agent, \
+                 which is `{name}/{model}`"
+            ),
+            "not_found" => format!(
+                "; check `model` of the agent, which is `{name}/{model}`, and `base_url` of provider \
+                 `{name}`"
+            ),
+            _ => return failure,
+        };
+        let room = DETAIL_BYTES_MAX.saturating_sub(advice.len());
+        let message = failure::cut(&failure.message, room).to_owned() + &advice;
+        ModelFailure { message, ..failure }
     }
 
     fn scrub(&self, mut failure: ModelFailure) -> ModelFailure {

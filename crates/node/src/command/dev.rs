@@ -28,6 +28,7 @@ pub(crate) struct Dev {
 /// A provider that is used when its key is in the environment.
 struct Known {
     variable: &'static str,
+    /// Only a default, which `--model` replaces: providers retire models.
     model: &'static str,
 }
 
@@ -138,4 +139,22 @@ fn welcome(url: &str, store: &str, model: &str, why: &str) {
         curl_body = paint(ACCENT, format!("--json '{body}'")),
         book = paint(ACCENT, "write_report"),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_models_are_told_to_whoever_reads_the_front_page() {
+        let page = include_str!("../../../../README.md");
+        for known in KNOWN {
+            assert!(page.contains(&format!("`{}`", known.variable)));
+            assert!(
+                page.contains(&format!("`{}`", known.model)),
+                "{}",
+                known.model
+            );
+        }
+    }
 }

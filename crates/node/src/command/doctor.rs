@@ -2,6 +2,7 @@
 
 mod agents;
 mod nats;
+mod remedy;
 mod roles;
 mod store;
 

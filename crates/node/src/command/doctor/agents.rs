@@ -8,7 +8,7 @@ use steadfast_core::id::{SessionId, SessionKey, TenantId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Finding;
+use super::{Finding, remedy};
 use crate::config::Config;
 use crate::config::tool::{ReplayKind, ToolOptions};
 use crate::wiring;
@@ -102,23 +102,40 @@ pub(super) async fn probe(config: &Config) -> Vec<Finding> {
                 subject,
                 format!("answered in {}", crate::terminal::took(ms)),
             ),
-            Err(reason) => Finding::bad(
-                subject,
-                reason,
-                "check the provider's base_url and api_key, and the model's name",
-            ),
+            Err(unanswered) => Finding::bad(subject, unanswered.reason, unanswered.remedy),
         });
     }
     findings
 }
 
-async fn ask(config: &Config, model: &str) -> Result<u64, String> {
+/// Why a model did not answer.
+struct Unanswered {
+    reason: String,
+    remedy: String,
+}
+
+impl Unanswered {
+    fn of_setting(reason: impl ToString, remedy: &str) -> Self {
+        Self {
+            reason: reason.to_string(),
+            remedy: remedy.to_owned(),
+        }
+    }
+}
+
+async fn ask(config: &Config, model: &str) -> Result<u64, Unanswered> {
+    let form =
+        "write model of the agent as \"PROVIDER/MODEL\", with a section [providers.PROVIDER]";
     let (name, model) = model
         .split_once('/')
-        .ok_or("not of the form provider/model")?;
-    let options = config.providers.get(name).ok_or("no such provider")?;
-    let provider = wiring::provider(name, options).map_err(|error| error.to_string())?;
-    let id = |error: steadfast_core::id::InvalidId| error.to_string();
+        .ok_or_else(|| Unanswered::of_setting("not of the form provider/model", form))?;
+    let options = config
+        .providers
+        .get(name)
+        .ok_or_else(|| Unanswered::of_setting("no such provider", form))?;
+    let provider = wiring::provider(name, options)
+        .map_err(|error| Unanswered::of_setting(error, "see the message"))?;
+    let id = |error: steadfast_core::id::InvalidId| Unanswered::of_setting(error, "try again");
     let session = SessionKey {
         tenant: TenantId::new("default").map_err(id)?,
         session: SessionId::new("doctor").map_err(id)?,
@@ -129,9 +146,16 @@ async fn ask(config: &Config, model: &str) -> Result<u64, String> {
     let reply = provider.reply(request, deltas, CancellationToken::new());
     let drained = async { while heard.recv().await.is_some() {} };
     let both = async { tokio::join!(reply, drained).0 };
-    match tokio::time::timeout(PROBE_PATIENCE, both).await {
-        Ok(Ok(_)) => Ok(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)),
-        Ok(Err(failure)) => Err(format!("{} ({})", failure.message, failure.code)),
-        Err(_) => Err("no answer within a minute".to_owned()),
-    }
+    let (reason, code) = match tokio::time::timeout(PROBE_PATIENCE, both).await {
+        Ok(Ok(_)) => return Ok(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)),
+        Ok(Err(failure)) => (
+            format!("{} ({})", failure.message, failure.code),
+            failure.code,
+        ),
+        Err(_) => ("no answer within a minute".to_owned(), "silent".to_owned()),
+    };
+    Err(Unanswered {
+        reason,
+        remedy: remedy::of(&code, name, model, options),
+    })
 }
