@@ -116,10 +116,19 @@ async fn a_damaged_session_says_so_everywhere_and_the_others_go_on() {
 async fn repair(client: &Client, readable: u64) {
     let body = json!({ "action": "unquarantine" });
     let path = "/v1/sessions/bad/repair";
+    let damage = client.get(path).await.ok();
+    assert_eq!(damage["readable_through"], readable, "{damage}");
+    let rows = damage["rows"].as_array().unwrap();
+    let states: Vec<_> = rows.iter().map(|row| &row["state"]).collect();
+    assert_eq!(states[0], "damaged", "{damage}");
+    assert!(states.contains(&&json!("readable")), "{damage}");
+    assert_eq!(rows[0]["first_seq"], readable + 1, "{damage}");
     let repaired = client.post(path, &body).await.ok();
     assert_eq!(repaired["lost"]["after"], readable, "{repaired}");
     let again = client.post(path, &body).await;
     assert_eq!(again.code(), Some("session_not_quarantined"), "{again:?}");
+    let whole = client.get(path).await;
+    assert_eq!(whole.code(), Some("session_not_quarantined"), "{whole:?}");
     // What was answered before and after the damage is still known; in it, it is not.
     for (message, known) in [("m1", true), ("m2", false), ("m3", true)] {
         let receipt = client

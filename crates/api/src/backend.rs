@@ -14,7 +14,7 @@ use steadfast_core::id::{CommandId, Seq, SessionId, SessionKey, TenantId};
 use steadfast_core::session::{Existence, Session};
 use steadfast_protocol::record::Record;
 use steadfast_runtime::agent::{Agents, Drive};
-use steadfast_runtime::sessions::{Admission, AdmitError, Follower, Repaired, Sessions};
+use steadfast_runtime::sessions::{Admission, AdmitError, Damage, Follower, Repaired, Sessions};
 use steadfast_store::directory::{DirectoryEntry, DirectoryQuery};
 
 use crate::error::{ErrorCode, Problem};
@@ -172,6 +172,11 @@ impl Backend {
     ) -> Result<Repaired, Problem> {
         let repaired = tokio::time::timeout(self.patience, self.sessions.repair(key, id)).await;
         Ok(repaired.unwrap_or_else(|_| Err(took_too_long().into()))?)
+    }
+
+    /// What is wrong with a quarantined session's log.
+    pub(crate) async fn damage(&self, key: &SessionKey) -> Result<Option<Damage>, Problem> {
+        self.within(self.sessions.damage(key)).await
     }
 
     /// What can be read of a quarantined session, and why no more.

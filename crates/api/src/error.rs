@@ -87,6 +87,7 @@ errors! {
     ApprovalDecided "approval_decided" CONFLICT "The approval was answered otherwise, or is over"
     CallNotFound "call_not_found" NOT_FOUND "No such call"
     CallNotWaiting "call_not_waiting" CONFLICT "The call does not wait for a result from here"
+    CallBlocked "call_blocked" CONFLICT "Another call must end before this one can run"
     NothingToCompact "nothing_to_compact" CONFLICT "There is nothing to compact, or it is being done"
     ForkNotPossible "fork_not_possible" CONFLICT "The session cannot be forked there"
     BlobNotFound "blob_not_found" NOT_FOUND "No such blob"

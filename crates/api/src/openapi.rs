@@ -63,7 +63,7 @@ pub(crate) fn router() -> OpenApiRouter<Api> {
         .routes(routes!(r::cancel::cancel))
         .routes(routes!(r::compact::compact))
         .routes(routes!(r::fork::fork))
-        .routes(routes!(r::repair::repair))
+        .routes(routes!(r::repair::repair, r::damage::damage))
         .routes(routes!(r::approvals::list))
         .routes(routes!(r::approvals::decide))
         .routes(routes!(r::calls::result))

@@ -12,6 +12,7 @@ pub(crate) mod chat_resume;
 pub(crate) mod chat_stop;
 pub(crate) mod command;
 pub(crate) mod compact;
+pub(crate) mod damage;
 pub(crate) mod events;
 pub(crate) mod fork;
 pub(crate) mod health;

@@ -80,7 +80,10 @@ pub enum CallState {
         attempt: u32,
     },
     /// Nobody knows, and the turn waits to be told.
-    InDoubt,
+    InDoubt {
+        /// Which attempt was the last.
+        attempt: u32,
+    },
     /// It is over.
     Settled {
         /// How.
@@ -111,12 +114,28 @@ impl Call {
             | CallState::Queued { .. }
             | CallState::Backoff { .. }
             | CallState::Checking { .. }
-            | CallState::InDoubt => true,
+            | CallState::InDoubt { .. } => true,
             CallState::Proposed
             | CallState::AwaitingApproval { .. }
             | CallState::AwaitingSlot
             | CallState::AwaitingClient
             | CallState::Settled { .. } => false,
+        }
+    }
+
+    /// The attempt that may be running, or was the last to run.
+    pub fn attempt(&self) -> Option<u32> {
+        match self.state {
+            CallState::Started { attempt, .. }
+            | CallState::Queued { attempt, .. }
+            | CallState::Backoff { attempt, .. }
+            | CallState::Checking { attempt }
+            | CallState::InDoubt { attempt } => Some(attempt),
+            CallState::Proposed
+            | CallState::AwaitingApproval { .. }
+            | CallState::AwaitingSlot
+            | CallState::AwaitingClient
+            | CallState::Settled { .. } => None,
         }
     }
 

@@ -36,6 +36,7 @@ impl Command {
             | CommandBody::Compact
             | CommandBody::SettleCall { .. }
             | CommandBody::SkipCall { .. }
+            | CommandBody::RetryCall { .. }
             | CommandBody::Delete => {}
         }
         // A map of JSON has sorted keys, so equal bodies have equal bytes.
@@ -175,6 +176,11 @@ pub enum CommandBody {
     },
     /// Let a turn that waits for the outcome of a call in doubt go on without it.
     SkipCall {
+        /// Which call.
+        call: CallId,
+    },
+    /// Run a call in doubt once more.
+    RetryCall {
         /// Which call.
         call: CallId,
     },

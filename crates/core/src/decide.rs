@@ -247,6 +247,7 @@ fn command_answer(draft: &mut Draft, command: &Command, receipted: bool) -> Answ
             settle_call::decide(draft, &asked, *call, output, *by)
         }
         CommandBody::SkipCall { call } => settle_call::skip(draft, &asked, *call),
+        CommandBody::RetryCall { call } => settle_call::retry(draft, &asked, *call),
         CommandBody::Delete => delete::decide(draft, &asked),
     }
 }
@@ -262,6 +263,7 @@ fn refused_by_existence(session: &Session, body: &CommandBody) -> Option<Rejecti
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
         | CommandBody::SkipCall { .. }
+        | CommandBody::RetryCall { .. }
         | CommandBody::Delete => false,
     };
     match (&session.existence, makes_one) {

@@ -479,6 +479,8 @@ pub enum Rejection {
     CallNotWaiting,
     /// There is nothing to compact, or it is being done.
     NothingToCompact,
+    /// An exclusive call stands in the way of the call.
+    CallBlocked,
 }
 
 impl Rejection {
@@ -501,6 +503,7 @@ impl Rejection {
             Self::CallNotFound => "call_not_found",
             Self::CallNotWaiting => "call_not_waiting",
             Self::NothingToCompact => "nothing_to_compact",
+            Self::CallBlocked => "call_blocked",
         }
     }
 }

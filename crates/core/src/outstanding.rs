@@ -55,7 +55,7 @@ fn call_effect(session: &Session, call: &Call) -> Option<Effect> {
             | CallState::AwaitingClient
             | CallState::Queued { .. }
             | CallState::Backoff { .. }
-            | CallState::InDoubt
+            | CallState::InDoubt { .. }
             | CallState::Settled { .. },
             _,
         ) => None,

@@ -43,6 +43,12 @@ pub(crate) fn compaction_effect(session: &Session) -> Option<Effect> {
 
 /// Whether a call that waits for its slot may start: no exclusive call beside it.
 pub(crate) fn may_start(session: &Session, id: CallId) -> bool {
+    let waits = |call: &Call| matches!(call.state, CallState::AwaitingSlot);
+    session.call(id).is_some_and(waits) && !is_blocked(session, id)
+}
+
+/// Whether a call that is under way must end before this one begins.
+pub(crate) fn is_blocked(session: &Session, id: CallId) -> bool {
     let Some(turn) = &session.turn else {
         return false;
     };
@@ -52,7 +58,7 @@ pub(crate) fn may_start(session: &Session, id: CallId) -> bool {
     let in_the_way = |other: &Arc<Call>| {
         other.id != id && is_under_way(other) && (call.triage.exclusive || other.triage.exclusive)
     };
-    matches!(call.state, CallState::AwaitingSlot) && !turn.calls.iter().any(in_the_way)
+    turn.calls.iter().any(in_the_way)
 }
 
 /// Running, or between two attempts.

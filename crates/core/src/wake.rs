@@ -50,7 +50,7 @@ fn turn_deadlines(session: &Session, turn: &Turn) -> Vec<Timestamp> {
         | CallState::AwaitingClient
         | CallState::Started { .. }
         | CallState::Checking { .. }
-        | CallState::InDoubt
+        | CallState::InDoubt { .. }
         | CallState::Settled { .. } => None,
     }));
     if let TurnPhase::Backoff { retry_at, .. } = turn.phase

@@ -92,7 +92,7 @@ pub fn waiting(session: &Session) -> Vec<Waiting> {
                     tool,
                     since,
                 }),
-                CallState::InDoubt => Some(Waiting::InDoubt {
+                CallState::InDoubt { .. } => Some(Waiting::InDoubt {
                     call: id,
                     tool,
                     since,

@@ -20,7 +20,7 @@ pub const SNAPSHOT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const FORMAT: Format = Format {
     what: "snapshot",
     // Rises whenever the shape of `Session` changes: older snapshots are then ignored.
-    version: 4,
+    version: 5,
     bytes_max: SNAPSHOT_BYTES_MAX,
 };
 

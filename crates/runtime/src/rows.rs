@@ -11,41 +11,55 @@ use crate::open::OpenError;
 pub(crate) struct Rows {
     at: Tail,
     until: Tail,
-    /// Rows of which not even the store's own note can be read.
-    pub(crate) unreadable: u64,
+}
+
+/// A row of a log.
+pub(crate) enum Row {
+    /// What the store gives; whether its bytes are a Record is another question.
+    Stored(StoredRecord),
+    /// Where a row stands of which not even the store's own note can be read, and why.
+    Unreadable(Tail, String),
 }
 
 impl Rows {
     pub(crate) fn after(at: Tail, until: Tail) -> Self {
-        Self {
-            at,
-            until,
-            unreadable: 0,
-        }
+        Self { at, until }
     }
 
-    /// The next row that the store can give; whether its bytes are a Record is another question.
+    /// The next row that the store can give.
     pub(crate) async fn next(
         &mut self,
         stores: &Stores,
         key: &SessionKey,
     ) -> Result<Option<StoredRecord>, OpenError> {
-        while self.at < self.until {
-            match stores.log.read(key, ReadFrom::After(self.at), 1).await {
-                Ok(rows) => {
-                    let Some(row) = rows.into_iter().next() else {
-                        return Ok(None);
-                    };
-                    self.at = row.tail;
-                    return Ok(Some(row));
-                }
-                Err(ReadError::Corrupt(_)) => {
-                    self.unreadable += 1;
-                    self.at = Tail(self.at.0.saturating_add(1));
-                }
-                Err(error @ ReadError::Unavailable(_)) => return Err(error.into()),
+        loop {
+            match self.next_of_all(stores, key).await? {
+                Some(Row::Stored(row)) => return Ok(Some(row)),
+                Some(Row::Unreadable(..)) => {}
+                None => return Ok(None),
             }
         }
-        Ok(None)
+    }
+
+    /// The next row, whether the store can give it or not.
+    pub(crate) async fn next_of_all(
+        &mut self,
+        stores: &Stores,
+        key: &SessionKey,
+    ) -> Result<Option<Row>, OpenError> {
+        if self.at >= self.until {
+            return Ok(None);
+        }
+        match stores.log.read(key, ReadFrom::After(self.at), 1).await {
+            Ok(rows) => Ok(rows.into_iter().next().map(|row| {
+                self.at = row.tail;
+                Row::Stored(row)
+            })),
+            Err(ReadError::Corrupt(detail)) => {
+                self.at = Tail(self.at.0.saturating_add(1));
+                Ok(Some(Row::Unreadable(self.at, detail)))
+            }
+            Err(error @ ReadError::Unavailable(_)) => Err(error.into()),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The one handle to sessions: admission, reading, following.
 
 mod admit;
+mod damage;
 mod decided;
 mod follow;
 mod fork;
@@ -29,6 +30,7 @@ use crate::open::OpenError;
 use crate::remote::JobFigures;
 
 pub(crate) use admit::KnockError;
+pub use damage::{Damage, LostRow, RowState};
 pub(crate) use decided::known_answer;
 pub use fork::ForkError;
 pub use repair::{RepairError, Repaired};

@@ -85,6 +85,7 @@ impl Spill<'_> {
             | CommandBody::Compact
             | CommandBody::DecideApproval { .. }
             | CommandBody::SkipCall { .. }
+            | CommandBody::RetryCall { .. }
             | CommandBody::Delete => {}
         }
         let bytes = encoded_bytes(body).map_err(|error| SpillError::TooLarge(error.to_string()))?;

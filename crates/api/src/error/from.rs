@@ -25,6 +25,7 @@ impl From<Rejection> for ErrorCode {
             Rejection::CallNotFound => Self::CallNotFound,
             Rejection::CallNotWaiting => Self::CallNotWaiting,
             Rejection::NothingToCompact => Self::NothingToCompact,
+            Rejection::CallBlocked => Self::CallBlocked,
         }
     }
 }
@@ -61,6 +62,10 @@ pub(crate) fn rejection_detail(reason: Rejection) -> &'static str {
         }
         Rejection::CallNotFound => "the session has no such call",
         Rejection::CallNotWaiting => "the call does not wait for a result from here",
+        Rejection::CallBlocked => {
+            "a call of the same step is under way, and one of the two must run alone: repeat this \
+             under another id when it has ended"
+        }
         Rejection::NothingToCompact => {
             "the history is too short to be summarised, or is being summarised now"
         }

@@ -23,7 +23,7 @@ use crate::input::target::{CommandKey, Target};
 pub(crate) struct RepairBody {
     /// What to do.
     action: RepairAction,
-    /// With `settle` and `skip`: the call.
+    /// With `settle`, `skip` and `retry`: the call.
     #[schema(value_type = Option<String>)]
     call_id: Option<CallId>,
     /// With `settle`: what the call gave, a text or any JSON.
@@ -46,6 +46,8 @@ pub(crate) enum RepairAction {
     Settle,
     /// Lets the turn go on without the outcome of a call in doubt.
     Skip,
+    /// Runs a call in doubt once more.
+    Retry,
 }
 
 /// What became of it.
@@ -75,7 +77,9 @@ pub(crate) struct Lost {
 /// again. Numbers go on far above all that may have been given out. If not even the beginning can be
 /// read, the session is gone and its id can be used again.
 ///
-/// `settle` and `skip` end the wait for a call in doubt.
+/// `settle` and `skip` end the wait for a call in doubt. `retry` runs it once more, under the same key
+/// and a higher fence: you say that it did not happen, or that it may happen twice. An answer to an
+/// earlier attempt that comes meanwhile is taken; without an outcome the call is in doubt again.
 #[utoipa::path(
     post,
     path = "/v1/sessions/{session}/repair",
@@ -88,7 +92,7 @@ pub(crate) struct Lost {
     responses(
         (status = 200, description = "It is done", body = RepairAnswer),
         (status = 202, description = "The command is durable and will be decided", body = RepairAnswer),
-        (status = "4XX", description = "`session_not_quarantined`, `call_not_waiting`, `scope_missing`, ...", body = ProblemBody, content_type = "application/problem+json"),
+        (status = "4XX", description = "`session_not_quarantined`, `call_not_waiting`, `call_blocked`, `scope_missing`, ...", body = ProblemBody, content_type = "application/problem+json"),
         (status = "5XX", description = "`outcome_unknown`, `store_unavailable`, ...", body = ProblemBody, content_type = "application/problem+json"),
     ),
 )]
@@ -116,6 +120,11 @@ pub(crate) async fn repair(
             body.refuse("output", body.output.is_some())?;
             body.refuse("error", body.error.is_some())?;
             CommandBody::SkipCall { call: body.call()? }
+        }
+        RepairAction::Retry => {
+            body.refuse("output", body.output.is_some())?;
+            body.refuse("error", body.error.is_some())?;
+            CommandBody::RetryCall { call: body.call()? }
         }
     };
     let (status, Json(answer)) = command::send(&api, &key, id, body).await?;

@@ -181,11 +181,45 @@ async fn an_operator_repairs_a_turn_that_waits_for_a_call_in_doubt() {
 }
 
 #[tokio::test]
+async fn a_retried_call_in_doubt_runs_once_more_and_settles_or_is_in_doubt_again() {
+    let world = World::new().await;
+    world.session("s1").await;
+    world
+        .begin("s1", "m1", json!([{"tool": "lost"}, {"text": "ok"}]))
+        .await;
+    let doubted = world.event("s1", "call_doubted").await;
+    let path = "/v1/sessions/s1/repair";
+    let retry = json!({"action": "retry", "call_id": doubted["call"]});
+    let too_much = json!({"action": "retry", "call_id": doubted["call"], "output": 1});
+    assert_eq!(
+        world.post(path, too_much).await.problem(),
+        (400, "field_invalid")
+    );
+    assert_eq!(
+        world.post(path, retry.clone()).await.ok(200)["state"],
+        "done"
+    );
+    let mut frames = world.follow("s1", doubted["seq"].as_u64().unwrap()).await;
+    let again = frames.until("call_doubted").await.2;
+    assert_eq!(again["call"], doubted["call"]);
+    let skip = json!({"action": "skip", "call_id": doubted["call"]});
+    assert_eq!(world.post(path, skip).await.ok(200)["state"], "done");
+    assert_eq!(
+        world.post(path, retry).await.problem(),
+        (409, "call_not_waiting")
+    );
+    let log = world.get("/v1/sessions/s1/log").await.ok(200).to_string();
+    let attempts = [1, 2, 3].map(|attempt| log.contains(&format!("\"attempt\":{attempt}")));
+    assert_eq!(attempts, [true, true, false], "{log}");
+}
+
+#[tokio::test]
 async fn a_repair_says_what_is_missing_or_too_much() {
     let world = World::new().await;
     world.session("s1").await;
     for (body, code, field) in [
         (json!({"action": "skip"}), "field_missing", "call_id"),
+        (json!({"action": "retry"}), "field_missing", "call_id"),
         (
             json!({"action": "settle", "call_id": "1-2-0"}),
             "field_missing",

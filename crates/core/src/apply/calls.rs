@@ -65,7 +65,11 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
         Event::CheckRequested { call, attempt } => {
             to(session, *call, CallState::Checking { attempt: *attempt });
         }
-        Event::CallDoubted { call } => to(session, *call, CallState::InDoubt),
+        Event::CallDoubted { call } => {
+            let attempt = session.call(*call).and_then(|call| call.attempt());
+            let attempt = attempt.unwrap_or_default();
+            to(session, *call, CallState::InDoubt { attempt });
+        }
         Event::CallSettled {
             call,
             settlement,
@@ -89,7 +93,7 @@ fn deadline(session: &Session, id: CallId) -> Option<Timestamp> {
         | CallState::AwaitingSlot
         | CallState::AwaitingClient
         | CallState::Checking { .. }
-        | CallState::InDoubt
+        | CallState::InDoubt { .. }
         | CallState::Settled { .. } => None,
     }
 }
@@ -98,6 +102,8 @@ fn started(session: &mut Session, id: CallId, attempt: u32, deadline: Timestamp)
     with(session, id, |call| match call.state {
         // The attempt before died with its owner.
         CallState::Started { .. } => call.may_have_acted = true,
+        // What became of the attempt before, nobody knows.
+        CallState::InDoubt { .. } => call.may_have_acted = true,
         // Its check said that it did nothing, and never will.
         CallState::Checking { .. } => call.may_have_acted = false,
         CallState::Proposed
@@ -106,7 +112,6 @@ fn started(session: &mut Session, id: CallId, attempt: u32, deadline: Timestamp)
         | CallState::AwaitingClient
         | CallState::Queued { .. }
         | CallState::Backoff { .. }
-        | CallState::InDoubt
         | CallState::Settled { .. } => {}
     });
     to(session, id, CallState::Started { attempt, deadline });

@@ -136,7 +136,7 @@ fn without_tool(draft: &mut Draft, call: &Call) {
     if call.triage.place == Place::Remote && call.has_started() {
         return;
     }
-    if matches!(call.state, CallState::InDoubt) {
+    if matches!(call.state, CallState::InDoubt { .. }) {
         return;
     }
     if call.has_started() {

@@ -59,13 +59,13 @@ fn open(draft: &mut Draft, call: &Call, attempt: u32, outcome: &CallOutcome) {
 fn is_fenced_off(call: &Call, attempt: u32) -> bool {
     call.triage.rule == ReplayRule::Never
         && !call.may_have_acted
-        && calls::current_attempt(call).is_some_and(|current| attempt < current)
+        && call.attempt().is_some_and(|current| attempt < current)
 }
 
 fn runs(call: &Call, attempt: u32) -> bool {
     call.occupies()
         && !matches!(call.state, CallState::Checking { .. })
-        && calls::current_attempt(call) == Some(attempt)
+        && call.attempt() == Some(attempt)
 }
 
 fn done(draft: &mut Draft, call: CallId, output: &CallOutput) {
@@ -91,18 +91,15 @@ fn did_nothing(
     if retry(draft, call, attempt, detail, again) {
         return;
     }
-    // This attempt did nothing, but an earlier one may have.
-    let settlement = if call.may_have_acted {
-        Settlement::Unknown
-    } else {
-        Settlement::Unreachable
-    };
-    calls::settle(
-        draft,
-        call.id,
-        settlement,
-        &texts::cut(detail, DETAIL_BYTES_MAX),
-    );
+    let detail = texts::cut(detail, DETAIL_BYTES_MAX);
+    match (call.may_have_acted, call.triage.rule) {
+        (false, _) => calls::settle(draft, call.id, Settlement::Unreachable, &detail),
+        // This attempt did nothing, but an earlier one may have.
+        (true, ReplayRule::Never) => calls::doubt(draft, call.id),
+        (true, ReplayRule::Safe | ReplayRule::Keyed) => {
+            calls::settle(draft, call.id, Settlement::Unknown, &detail);
+        }
+    }
 }
 
 fn unknown(draft: &mut Draft, call: &Call, attempt: u32, detail: &str) {

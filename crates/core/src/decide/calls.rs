@@ -1,7 +1,7 @@
 //! What several inputs do to a call.
 
 use super::Draft;
-use crate::call::{Call, CallState};
+use crate::call::Call;
 use crate::command::Digest;
 use crate::event::{Event, Notice, Settlement};
 use crate::id::{ApprovalId, CallId};
@@ -105,20 +105,4 @@ pub(super) fn settle(draft: &mut Draft, id: CallId, settlement: Settlement, deta
         settlement,
         output,
     });
-}
-
-/// The attempt that may be running, or whose outcome is asked for.
-pub(super) fn current_attempt(call: &Call) -> Option<u32> {
-    match call.state {
-        CallState::Started { attempt, .. }
-        | CallState::Queued { attempt, .. }
-        | CallState::Backoff { attempt, .. }
-        | CallState::Checking { attempt } => Some(attempt),
-        CallState::Proposed
-        | CallState::AwaitingApproval { .. }
-        | CallState::AwaitingSlot
-        | CallState::AwaitingClient
-        | CallState::InDoubt
-        | CallState::Settled { .. } => None,
-    }
 }

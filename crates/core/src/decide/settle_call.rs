@@ -6,6 +6,7 @@ use crate::command::Settler;
 use crate::content::CallOutput;
 use crate::event::{Event, Rejection, Settlement, Verdict};
 use crate::id::CallId;
+use crate::replay::is_blocked;
 use crate::texts;
 
 pub(super) fn decide(
@@ -19,7 +20,7 @@ pub(super) fn decide(
     let output = output.clone();
     let event = match (state, by) {
         (Some(CallState::AwaitingClient), Settler::Client | Settler::Operator)
-        | (Some(CallState::InDoubt), Settler::Operator) => Event::CallSettled {
+        | (Some(CallState::InDoubt { .. }), Settler::Operator) => Event::CallSettled {
             call,
             settlement: Settlement::Done,
             output,
@@ -44,7 +45,7 @@ pub(super) fn skip(draft: &mut Draft, asked: &Asked<'_>, id: CallId) -> Answer {
     let Some(call) = draft.session.call(id) else {
         return asked.refuse(draft, Rejection::CallNotWaiting);
     };
-    if call.state != CallState::InDoubt {
+    if !matches!(call.state, CallState::InDoubt { .. }) {
         return asked.refuse(draft, Rejection::CallNotWaiting);
     }
     let settlement = Settlement::InDoubt;
@@ -54,6 +55,26 @@ pub(super) fn skip(draft: &mut Draft, asked: &Asked<'_>, id: CallId) -> Answer {
         call: id,
         settlement,
         output,
+    });
+    asked.settle(draft, Verdict::Done)
+}
+
+/// An operator knows that it did not happen, or accepts that it happens twice: it runs once more.
+pub(super) fn retry(draft: &mut Draft, asked: &Asked<'_>, id: CallId) -> Answer {
+    let Some(call) = draft.session.call(id) else {
+        return asked.refuse(draft, Rejection::CallNotWaiting);
+    };
+    let CallState::InDoubt { attempt } = call.state else {
+        return asked.refuse(draft, Rejection::CallNotWaiting);
+    };
+    if is_blocked(&draft.session, id) {
+        return asked.refuse(draft, Rejection::CallBlocked);
+    }
+    let deadline = draft.now.plus_ms(call.triage.deadline_ms);
+    draft.emit(Event::CallStarted {
+        call: id,
+        attempt: attempt + 1,
+        deadline,
     });
     asked.settle(draft, Verdict::Done)
 }

@@ -2,8 +2,9 @@
 
 use expect_test::expect;
 use steadfast_core::command::{CommandBody, Settler};
+use steadfast_core::input::CallOutcome;
 
-use crate::world::with_calls;
+use crate::world::{done, unknown, with_calls};
 
 #[test]
 fn a_call_in_doubt_can_wait_for_an_operator() {
@@ -28,6 +29,68 @@ fn a_call_in_doubt_can_wait_for_an_operator() {
         => done
         => rejected: call_not_waiting
         running: [model-call 2/3/2/1]
+    "#]]);
+}
+
+#[test]
+fn an_operator_has_a_call_in_doubt_run_once_more() {
+    let mut world = with_calls(&["wait"]);
+    let call = world.call("wait");
+    world.finish("wait", 1, unknown());
+    world.command("r1", CommandBody::RetryCall { call });
+    // It did nothing this time; of the first time nobody knows anything still.
+    let not_reached = CallOutcome::Retry {
+        detail: "no connection".into(),
+        retry_after_ms: None,
+    };
+    world.finish("wait", 2, not_reached);
+    world.command("r2", CommandBody::RetryCall { call });
+    world.activate();
+    world.command("r3", CommandBody::RetryCall { call });
+    world.command("r3", CommandBody::RetryCall { call });
+    // The answer to an earlier attempt is the call's answer.
+    world.finish("wait", 3, done());
+    world.command("r4", CommandBody::RetryCall { call });
+    world.check(expect![[r#"
+        9 call_doubted call=1-7-0
+        10 call_started attempt=2 call=1-7-0
+        11 command_settled command=r1 verdict={type:done}
+        => done
+        12 call_doubted call=1-7-0
+        13 call_started attempt=3 call=1-7-0
+        14 command_settled command=r2 verdict={type:done}
+        => done
+        15 activated epoch=2 node=n
+        16 turn_crashed in_row=1 in_turn=1 turn=3
+        17 call_doubted call=1-7-0
+        18 call_started attempt=4 call=1-7-0
+        19 command_settled command=r3 verdict={type:done}
+        => done
+        => done (repeated)
+        20 call_settled call=1-7-0 output=text settlement=done
+        21 step_started step=2 turn=3
+        => rejected: call_not_waiting
+        running: [model-call 2/3/2/1]
+    "#]]);
+}
+
+#[test]
+fn a_call_in_doubt_is_not_run_again_beside_an_exclusive_one() {
+    let mut world = with_calls(&["wait", "exclusive"]);
+    let call = world.call("wait");
+    world.finish("wait", 1, unknown());
+    world.command("r1", CommandBody::RetryCall { call });
+    world.done("exclusive");
+    world.command("r2", CommandBody::RetryCall { call });
+    world.check(expect![[r#"
+        9 call_doubted call=1-7-0
+        10 call_started attempt=1 call=1-7-1
+        => rejected: call_blocked
+        11 call_settled call=1-7-1 output=text settlement=done
+        12 call_started attempt=2 call=1-7-0
+        13 command_settled command=r2 verdict={type:done}
+        => done
+        running: [tool-call 1-7-0/2]
     "#]]);
 }
 

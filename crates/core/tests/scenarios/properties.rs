@@ -14,6 +14,7 @@ enum Step {
     FailModel(FailureClass),
     Finish(usize, CallOutcome),
     Approve(bool),
+    Retry(usize),
     Cancel,
     Compact,
     Delete,
@@ -65,6 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => class.prop_map(Step::FailModel),
         4 => (0..4_usize, outcome).prop_map(|(index, outcome)| Step::Finish(index, outcome)),
         2 => any::<bool>().prop_map(Step::Approve),
+        1 => (0..4_usize).prop_map(Step::Retry),
         1 => Just(Step::Cancel),
         1 => Just(Step::Compact),
         1 => Just(Step::Delete),
@@ -106,6 +108,13 @@ fn take(world: &mut World, number: usize, step: &Step) {
                 return;
             };
             world.decide_approval(&format!("a{number}"), call, *approved);
+        }
+        Step::Retry(index) => {
+            let calls = world.session.turn.iter().flat_map(|turn| turn.calls.iter());
+            let Some(call) = calls.map(|call| call.id).nth(*index) else {
+                return;
+            };
+            world.command(&format!("r{number}"), CommandBody::RetryCall { call });
         }
         Step::Cancel => {
             world.command(&format!("c{number}"), CommandBody::Cancel { turn: None });

@@ -86,6 +86,7 @@ fn a_cancelled_keyed_job_is_never_told_as_never_run() {
         13 command_settled command=c1 verdict={type:done}
         => done
         14 notice_delivered number=1
+        15 call_resolved call=1-7-0 output=text
         running: []
     "#]]);
 }

@@ -63,7 +63,7 @@ enum Action {
     },
     /// Ends a session's quarantine, or the wait for a call in doubt.
     ///
-    /// Without --settle or --skip: the session goes on after what can be read of its log. What
+    /// Without --settle, --skip or --retry: the session goes on after what can be read of its log. What
     /// cannot be read is kept in the store and no longer counts; turns that stood there fail, calls
     /// that may have run are in doubt, and nothing runs again.
     Repair {
@@ -84,8 +84,14 @@ enum Action {
         #[arg(long, value_name = "TEXT", group = "outcome", requires = "settle")]
         error: Option<String>,
         /// Lets the turn go on without the outcome of this call in doubt.
-        #[arg(long, value_name = "CALL")]
+        #[arg(long, value_name = "CALL", conflicts_with = "retry")]
         skip: Option<String>,
+        /// Runs this call in doubt once more: it did not happen, or may happen twice.
+        #[arg(long, value_name = "CALL", conflicts_with = "settle")]
+        retry: Option<String>,
+        /// Only shows which rows of the log would be given up.
+        #[arg(long, conflicts_with_all = ["settle", "skip", "retry", "yes"])]
+        dry_run: bool,
         /// Does not ask.
         #[arg(long)]
         yes: bool,
@@ -148,22 +154,36 @@ pub(crate) async fn run(args: Sessions) -> anyhow::Result<()> {
             output,
             error,
             skip,
+            retry,
+            dry_run,
             yes,
         } => {
+            let done = match retry {
+                Some(_) => "the call runs once more",
+                None => "the call is settled",
+            };
             let wanted = repair::Wanted {
                 settle,
                 output,
                 error,
                 skip,
+                retry,
             };
             let quarantine = wanted.is_unquarantine();
-            let question = format!("Give up what cannot be read of the log of session {id}?");
-            if quarantine && !yes && !confirmed(&question)? {
-                anyhow::bail!("nothing was repaired");
-            }
             let path = format!("/v1/sessions/{id}/repair");
+            if dry_run {
+                let damage = client.get(&path).await?;
+                return print(json, &damage, repair::print_damage);
+            }
+            if quarantine && !yes {
+                repair::print_damage(&client.get(&path).await?);
+                let question = format!("Give up these rows of the log of session {id}?");
+                if !confirmed(&question)? {
+                    anyhow::bail!("nothing was repaired");
+                }
+            }
             let answer = client.command(&path, &wanted.body()).await?;
-            print(json, &answer, repair::print)
+            print(json, &answer, |answer| repair::print(done, answer))
         }
         Action::Export { id, output } => export(&client, &id, output).await,
         Action::Delete { id, yes } => {
@@ -269,11 +289,7 @@ fn print_table(sessions: &[Value]) {
         crate::terminal::say!("no sessions");
         return;
     }
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        });
+    let now = now_ms();
     let text = |session: &Value, key: &str| line(session[key].as_str().unwrap_or("-"), 64);
     let mut rows = vec![
         ["SESSION", "AGENT", "STATUS", "LAST TURN", "CHANGED"]
@@ -296,6 +312,15 @@ fn print_table(sessions: &[Value]) {
             _ => crate::terminal::say!("{row}"),
         }
     }
+}
+
+/// The time here, as the node writes times.
+fn now_ms() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
 }
 
 async fn export(client: &NodeClient, id: &str, output: Option<PathBuf>) -> anyhow::Result<()> {

@@ -88,7 +88,7 @@ fn what_is_larger_than_anything_written_is_corrupt() {
         (1, record::READ_BYTES_MAX),
         (1, mail::LETTER_BYTES_MAX),
         (1, live::FRAME_BYTES_MAX),
-        (4, snapshot::SNAPSHOT_BYTES_MAX),
+        (5, snapshot::SNAPSHOT_BYTES_MAX),
     ];
     for (decode, (version, bytes_max)) in decoders().into_iter().zip(limits) {
         let mut bytes = vec![0xc0; bytes_max + 1];

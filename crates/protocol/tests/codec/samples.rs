@@ -9,10 +9,10 @@ mod turns;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use steadfast_core::command::{MessageOptions, ToolChoice};
+use steadfast_core::command::{Digest, MessageOptions, ToolChoice};
 use steadfast_core::content::Finish;
 use steadfast_core::effect::Effect;
-use steadfast_core::event::{Event, Notice, TurnOutcome};
+use steadfast_core::event::{Event, Notice, Rejection, TurnOutcome, Verdict};
 use steadfast_core::id::{
     AgentName, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
     TurnId,
@@ -170,6 +170,13 @@ fn added() -> Vec<(&'static str, Event)> {
         },
     };
     let schema = json!({"type": "object"});
+    let call_blocked = Event::CommandSettled {
+        command: command("retry_1"),
+        digest: Digest(1 << 63),
+        verdict: Verdict::Rejected {
+            reason: Rejection::CallBlocked,
+        },
+    };
     vec![
         (
             "turn_with_schema",
@@ -181,6 +188,7 @@ fn added() -> Vec<(&'static str, Event)> {
         ),
         ("turn_without_tools", steered(ToolChoice::None, None)),
         ("stops_after_tools", stops_after_tools),
+        ("call_blocked", call_blocked),
         ("finish_paused", finish_paused),
         ("notice_under_claim", notice_under_claim),
         ("turn_traced", turn_traced),

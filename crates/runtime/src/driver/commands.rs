@@ -331,6 +331,7 @@ fn new_agent(body: &CommandBody) -> Option<&AgentName> {
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
         | CommandBody::SkipCall { .. }
+        | CommandBody::RetryCall { .. }
         | CommandBody::Delete => None,
     }
 }

@@ -309,6 +309,7 @@ fn new_agent(body: &CommandBody) -> Option<&steadfast_core::id::AgentName> {
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
         | CommandBody::SkipCall { .. }
+        | CommandBody::RetryCall { .. }
         | CommandBody::Delete => None,
     }
 }
@@ -325,6 +326,7 @@ fn lane(body: &CommandBody) -> Lane {
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
         | CommandBody::SkipCall { .. }
+        | CommandBody::RetryCall { .. }
         | CommandBody::Delete => Lane::Control,
     }
 }

@@ -7,7 +7,7 @@ use steadfast_core::event::{Event, Settlement, TurnOutcome, Verdict};
 use steadfast_core::id::{CallId, CommandId, Seq, SessionKey};
 use steadfast_core::receipt::End;
 use steadfast_protocol::record::Record;
-use steadfast_runtime::sessions::{Admission, Followed, RepairError};
+use steadfast_runtime::sessions::{Admission, Followed, RepairError, RowState};
 use steadfast_store::directory::{DirectoryQuery, Status};
 
 use crate::world::{Damage, Node, World, calls, caught_up, command, key, message};
@@ -265,6 +265,40 @@ async fn a_repair_holds_though_what_was_damaged_can_be_read_again() {
     let healed = world.start().await.sessions.load(&key).await.unwrap();
     assert_eq!(healed, repaired);
     check_goes_on(&world, &node, &key).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rows_that_a_repair_gives_up_are_told() {
+    let world = World::new();
+    let node = world.start().await;
+    let key = three_messages(&world, &node).await;
+    assert_eq!(node.sessions.damage(&key).await, Ok(None));
+    let rows = world.raw(&key).await;
+    let bad = row_with(&world, &key, |event| settles(event, "m2")).await;
+    for (damage, what) in [
+        (Damage::Unreadable, "unreadable"),
+        (Damage::Torn, "damaged"),
+    ] {
+        world.stores.snapshots.remove(&key).await.unwrap();
+        world.log.damage(&key, bad, damage);
+        let told = node.sessions.damage(&key).await.unwrap().unwrap();
+        let states = told.rows.iter().map(|row| match &row.state {
+            RowState::Unreadable { .. } => "unreadable",
+            RowState::Damaged { .. } => "damaged",
+            RowState::Record { .. } => "record",
+        });
+        let at = rows.iter().position(|row| row.first_seq == bad).unwrap();
+        let expected = std::iter::once(what).chain(rows[at + 1..].iter().map(|_| "record"));
+        assert!(states.eq(expected), "{told:?}");
+        let places = told.rows.iter().map(|row| row.row);
+        assert!(
+            places.eq(rows[at..].iter().map(|row| row.tail.0)),
+            "{told:?}"
+        );
+        let before = Seq(bad.0 - 1);
+        assert_eq!((told.readable_through, told.rows_untold), (before, 0));
+        world.log.heal();
+    }
 }
 
 #[tokio::test(start_paused = true)]

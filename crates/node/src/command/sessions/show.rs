@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::terminal::{ACCENT, BAD, DIM, STRONG, WARN, line, paint, plain};
+use super::now_ms;
+use crate::terminal::{ACCENT, BAD, DIM, STRONG, WARN, line, paint, plain, took};
 
 /// Prints a session's state and its messages.
 pub(super) fn print(session: &Value, messages: &[Value]) {
@@ -110,9 +111,16 @@ fn spoken(output: &Value) -> String {
 }
 
 fn described(item: &Value) -> String {
+    let now = now_ms();
     let fields = item.as_object().into_iter().flatten();
     let words: Vec<String> = fields
-        .map(|(key, value)| format!("{key}={value}"))
+        .map(|(key, value)| match (key.as_str(), value.as_u64()) {
+            ("since", Some(since)) => format!("for {}", took(now.saturating_sub(since))),
+            ("until" | "expires_at", Some(until)) => {
+                format!("{key} in {}", took(until.saturating_sub(now)))
+            }
+            _ => format!("{key}={value}"),
+        })
         .collect();
     line(&words.join(" "), 160)
 }

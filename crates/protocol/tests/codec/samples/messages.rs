@@ -41,6 +41,7 @@ fn bodies() -> Vec<CommandBody> {
             triage: None,
         },
         CommandBody::SkipCall { call: call(1) },
+        CommandBody::RetryCall { call: call(1) },
         CommandBody::Delete,
     ];
     bodies.extend(options().into_iter().map(|options| CommandBody::Submit {

@@ -155,7 +155,7 @@ fn open_turn() -> Turn {
             deadline: NOW,
         },
         CallState::Checking { attempt: 1 },
-        CallState::InDoubt,
+        CallState::InDoubt { attempt: 2 },
         CallState::Settled {
             settlement: settlements()[0],
             output: outputs().remove(1),
