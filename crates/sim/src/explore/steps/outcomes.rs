@@ -166,6 +166,10 @@ fn tool(
                     owner.running.remove(&effect);
                 }
             }
+            if !acted {
+                // The tool refuses it, in words that say nothing about the call.
+                no_outcome(world, index, call, attempt);
+            }
         });
         if world.budget.unknowns > 0 && world.budget.late > 0 {
             let label = format!("{call} of {index} seems lost");
@@ -211,6 +215,10 @@ pub(super) fn late(world: &mut World, index: usize, call: CallId, attempt: u32) 
 
 fn gives_no_outcome(world: &mut World, index: usize, call: CallId, attempt: u32) {
     world.budget.unknowns -= 1;
+    no_outcome(world, index, call, attempt);
+}
+
+fn no_outcome(world: &mut World, index: usize, call: CallId, attempt: u32) {
     let outcome = CallOutcome::Unknown {
         detail: "timeout".into(),
     };
