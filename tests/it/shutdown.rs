@@ -53,7 +53,7 @@ async fn kinds(client: &Client) -> (Vec<String>, Value) {
 
 /// A node that was told to stop while its tool runs, and says so before the tool may end.
 async fn told_to_stop(folder: &std::path::Path) -> Product {
-    let mut product = Product::start(&agents(folder)).await;
+    let product = Product::start(&agents(folder)).await;
     let client = product.client();
     client.message("s1", "a", "m1", TURN).await.ok();
     until_there(&folder.join("began")).await;
