@@ -12,6 +12,13 @@
 //! whole again gives the sessions a bounded time to end. What then stands in the log is held against
 //! the promises that the simulator watches, and against what the ledgers, the clients and the
 //! followers saw.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on says so and ends"
+)]
 
 mod cluster;
 mod judge;
