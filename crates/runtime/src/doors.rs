@@ -78,6 +78,8 @@ pub(crate) struct Door {
     /// Cancelled when the seat is dropped. Wakes in the order of waiting, which a watch does not.
     gone: CancellationToken,
     pub(crate) feed: Arc<Feed>,
+    /// Its take-over is decided and not known to be committed: it may stand in the log already.
+    takes_over: AtomicBool,
 }
 
 impl Door {
@@ -113,6 +115,12 @@ impl Door {
         matches!(ownership, Some(Ownership::Owned { node: owner }) if owner == node)
     }
 
+    /// Whether others that read in the log that a node owns the session may be right: they may see
+    /// its take-over there before it does.
+    pub(crate) fn may_be_owner(&self, node: &NodeId) -> bool {
+        self.may_own(node) || self.takes_over.load(Ordering::Acquire)
+    }
+
     /// Waits until the owner is gone.
     pub(crate) async fn gone(&self) {
         self.gone.cancelled().await;
@@ -125,6 +133,7 @@ pub(crate) struct Seat {
     pub(crate) inbox: mpsc::Receiver<Knock>,
     pub(crate) committed: watch::Sender<Option<Arc<Session>>>,
     pub(crate) feed: Arc<Feed>,
+    door: Arc<Door>,
     doors: Arc<Doors>,
     left_properly: bool,
     /// Dropped last: whoever waited then finds no door.
@@ -135,6 +144,11 @@ impl Seat {
     /// Says that the session needs nobody here any more: it may be opened again at any time.
     pub(crate) fn leave(&mut self) {
         self.left_properly = true;
+    }
+
+    /// Says whether a take-over is on its way to the log.
+    pub(crate) fn takes_over(&self, takes_over: bool) {
+        self.door.takes_over.store(takes_over, Ordering::Release);
     }
 
     /// Whether many sessions are in memory, so that idle ones should go soon.
@@ -258,6 +272,7 @@ impl Doors {
             committed: receiver,
             gone: gone.clone(),
             feed: Arc::clone(&feed),
+            takes_over: AtomicBool::new(false),
         });
         state.by_session.insert(key.clone(), Arc::clone(&door));
         self.present
@@ -268,6 +283,7 @@ impl Doors {
             inbox,
             committed,
             feed,
+            door: Arc::clone(&door),
             doors: Arc::clone(self),
             left_properly: false,
             _gone: gone.drop_guard(),

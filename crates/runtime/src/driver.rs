@@ -393,6 +393,7 @@ impl Driver {
         self.seat
             .committed
             .send_replace(Some(Arc::clone(self.journal.committed())));
+        self.seat.takes_over(!self.has_taken_over());
         self.note(&record, fence);
         self.seat.feed.commit(record, bytes);
         self.answer_committed();

@@ -85,7 +85,7 @@ impl NodeDoor {
 
     fn owner(&self, session: &SessionKey) -> Option<Arc<Door>> {
         let door = self.doors.find(session)?;
-        door.may_own(&self.host.node).then_some(door)
+        door.may_be_owner(&self.host.node).then_some(door)
     }
 
     fn holds(&self, session: &SessionKey) -> Answer {

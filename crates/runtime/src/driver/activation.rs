@@ -55,6 +55,7 @@ impl Driver {
             .decide(&Input::Activate(activate), Cause::Activate, now);
         let epoch = self.journal.decided().epoch;
         self.stance = Stance::Owning { epoch };
+        self.seat.takes_over(true);
         self.owned_since = Some(Instant::now());
         tracing::debug!(session = %self.seat.key, %epoch, "session taken over");
         self.purge_deleted();
@@ -64,6 +65,7 @@ impl Driver {
     pub(super) fn disown(&mut self) {
         self.journal.forget();
         self.stance = Stance::Looking;
+        self.seat.takes_over(false);
     }
 
     /// Somebody thinks that the session may need an owner. `Err`: it is not made sure that it is
