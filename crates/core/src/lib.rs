@@ -39,5 +39,6 @@ pub mod why;
 pub use apply::apply;
 pub use decide::{Answer, Decision, decide, decide_ahead};
 pub use outstanding::{may_run_ahead, outstanding};
+pub use texts::WITHDRAWN;
 pub use wake::{next_deadline, wake};
 pub use why::{waiting, why};

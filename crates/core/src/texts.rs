@@ -60,9 +60,11 @@ pub(crate) const NO_WORKER: &str = "no worker took the job before its deadline";
 
 /// What is told of a call in doubt once its job was withdrawn before any worker had it.
 pub(crate) fn withdrawn() -> CallOutput {
-    ToolOutput::error("The call did not run: its job was withdrawn before any worker had it.")
-        .into()
+    ToolOutput::error(WITHDRAWN).into()
 }
+
+/// The same, as its text.
+pub const WITHDRAWN: &str = "The call did not run: its job was withdrawn before any worker had it.";
 
 /// The output of a call that was cancelled before it could have done anything.
 pub(crate) fn never_ran() -> CallOutput {

@@ -195,11 +195,15 @@ impl Members {
     }
 
     async fn door_is_silent(&self, node: &NodeId) -> bool {
-        for _ in 0..SILENT_TRIES {
+        for tries in 1..=SILENT_TRIES {
             match self.ask(node, &Question::Alive, self.door_patience).await {
                 Ok(_) => {
                     self.silence().answered(node.clone());
                     return false;
+                }
+                // A door whose node has just connected anew is not known everywhere at once.
+                Err(AskError::NoResponders) if tries < SILENT_TRIES => {
+                    tokio::time::sleep(self.door_patience).await;
                 }
                 Err(AskError::NoResponders) => return true,
                 Err(AskError::TimedOut) => {}

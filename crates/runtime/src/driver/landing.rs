@@ -1,6 +1,7 @@
 //! One append, until it is known whether its Record stands in the log.
 //!
-//! *Done*: it stands. *Conflict*: another Record stands there, so somebody else owns the session.
+//! *Done*: it stands. *Conflict*: another Record stands there, so somebody else owns the session,
+//! unless the tail has not moved: then another append is in flight, and may come to nothing.
 //! *Unknown or unavailable*: the very same bytes are sent again under the same fence; a conflict
 //! after that may be our own first try that landed late, which the hash at the tail tells.
 
@@ -195,8 +196,7 @@ impl Try {
             .await
         {
             Ok(tail) => Outcome::Landed(tail),
-            Err(AppendError::Conflict) if self.in_doubt => self.settle().await,
-            Err(AppendError::Conflict) => Outcome::Lost,
+            Err(AppendError::Conflict) => self.settle().await,
             Err(AppendError::Write(WriteError::Unknown(detail))) => Outcome::Again {
                 in_doubt: true,
                 detail,
@@ -210,21 +210,22 @@ impl Try {
         }
     }
 
-    /// A conflict after an unknown outcome: is it our own Record that stands there, or that is on
-    /// its way there?
+    /// After a conflict: which Record stands there, or is on its way there?
     async fn settle(&self) -> Outcome {
+        let in_doubt = self.in_doubt;
         match self.host.stores.log.tail(&self.key).await {
             Ok(info) => match info.last {
                 Some(last) if last.hash == self.append.hash => Outcome::Landed(info.tail),
-                // Nothing came between: an earlier try is still under way and is in its own way.
+                // Nothing came between: who yields to an append that comes to nothing leaves a
+                // session that names it as its owner and has none.
                 _ if info.tail == self.expected => Outcome::Again {
-                    in_doubt: true,
-                    detail: "an earlier try is under way".into(),
+                    in_doubt,
+                    detail: "another append is in flight".into(),
                 },
                 Some(_) | None => Outcome::Lost,
             },
             Err(error) => Outcome::Again {
-                in_doubt: true,
+                in_doubt,
                 detail: error.to_string(),
             },
         }
