@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use steadfast_sim::explore::{Bounds, explore, scope};
-use steadfast_sim::simulate::{Setup, simulate};
+use steadfast_sim::simulate::{Mistake, Setup, simulate};
 
 /// Finds bugs in the session state machine and in the driver.
 #[derive(Parser)]
@@ -43,41 +43,57 @@ enum Command {
         /// So many nodes; default: the seed says.
         #[arg(long)]
         nodes: Option<u64>,
+        /// With this bug put back.
+        #[arg(long)]
+        mistake: Option<String>,
     },
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let (seed, from, seeds, nodes, mistake) = match Arguments::parse().command {
         Command::Explore {
             scope,
             seconds,
             states,
-        } => search(scope, seconds, states),
+        } => return search(scope, seconds, states),
         Command::Simulate {
-            seed: Some(seed),
-            nodes,
-            ..
-        } => replay(seed, nodes),
-        Command::Simulate {
-            seed: None,
+            seed,
             from,
             seeds,
             nodes,
-        } => run_many(from, seeds, nodes),
+            mistake,
+        } => (seed, from, seeds, nodes, mistake),
+    };
+    let mistake = match mistake.map(|name| mistake_of(&name).ok_or(name)) {
+        Some(Err(name)) => {
+            eprintln!("there is no mistake {name:?}");
+            return ExitCode::FAILURE;
+        }
+        Some(Ok(mistake)) => Some(mistake),
+        None => None,
+    };
+    let setup = |seed| Setup {
+        mistake,
+        ..nodes.map_or_else(|| Setup::of_seed(seed), Setup::cluster)
+    };
+    match seed {
+        Some(seed) => replay(seed, &setup(seed)),
+        None => run_many(from, seeds, setup),
     }
 }
 
-fn setup(seed: u64, nodes: Option<u64>) -> Setup {
-    nodes.map_or_else(|| Setup::of_seed(seed), Setup::cluster)
+fn mistake_of(name: &str) -> Option<Mistake> {
+    let mut all = Mistake::ALL.iter().chain(&Mistake::OF_CLUSTERS);
+    all.find(|mistake| format!("{mistake:?}") == name).copied()
 }
 
-fn replay(seed: u64, nodes: Option<u64>) -> ExitCode {
+fn replay(seed: u64, setup: &Setup) -> ExitCode {
     // The runtime's own log beside the trace, when `RUST_LOG` asks for it.
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .without_time()
         .init();
-    let report = simulate(seed, &setup(seed, nodes));
+    let report = simulate(seed, setup);
     for line in &report.trace {
         println!("{line}");
     }
@@ -92,11 +108,11 @@ fn replay(seed: u64, nodes: Option<u64>) -> ExitCode {
     }
 }
 
-fn run_many(from: u64, seeds: u64, nodes: Option<u64>) -> ExitCode {
+fn run_many(from: u64, seeds: u64, setup: impl Fn(u64) -> Setup) -> ExitCode {
     let started = Instant::now();
     let (mut failed, mut records, mut crashes) = (0_u64, 0, 0);
     for seed in from..from.saturating_add(seeds) {
-        let report = simulate(seed, &setup(seed, nodes));
+        let report = simulate(seed, &setup(seed));
         records += report.records;
         crashes += report.crashes;
         if let Some(how) = report.broken.first() {

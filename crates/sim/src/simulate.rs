@@ -5,11 +5,12 @@
 //!   clients --admit--> Runtimes (real) --> faults --> witness --> memory
 //!                        |    |                         |
 //!                  tools, model (simulated)             +--> invariants, on each committed Record
+//!                        |                              |
+//!                  RemoteWorkers (real) <--jobs, claims-+
 //! ```
 //!
-//! A run has a rough phase, in which nodes are killed, stand still, are cut off, stop and start, and
-//! the store fails, and a calm one, in
-//! which everything must settle. Two runs of a seed are equal to the byte.
+//! A run has a rough phase, in which nodes and workers are killed, stand still, are cut off, stop and
+//! start, and the store fails, and a calm one, in which everything must settle. Two runs of a seed are equal to the byte.
 
 mod client;
 mod follower;
@@ -20,6 +21,7 @@ mod nodes;
 mod setup;
 mod tool;
 mod witness;
+mod workers;
 mod world;
 
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use std::time::Duration;
 
 use steadfast_core::id::Timestamp;
 use steadfast_store::clock::TokioClock;
-use steadfast_store::memory;
+use steadfast_store::{Stores, memory};
 
 pub use setup::{Mistake, Setup};
 use world::World;
@@ -69,28 +71,46 @@ pub fn simulate(seed: u64, setup: &Setup) -> Report {
 /// hold and approval, many times over.
 const CALM: Duration = Duration::from_secs(6 * 3_600);
 
+/// After this long a job that nobody keeps alive is delivered again.
+const JOB_SILENCE: Duration = Duration::from_secs(5);
+/// After this long the queue has forgotten what was put.
+const JOB_DEDUPE: Duration = Duration::from_secs(2);
+
 async fn run(seed: u64, setup: &Setup) -> Report {
     let start = Timestamp(1_800_000_000_000);
     let clock = TokioClock::starting_at(start);
     let stores = match setup.nodes {
         0 | 1 => memory::stores(Arc::new(clock)),
-        _ => memory::shared_stores(Arc::new(clock)),
+        _ => Stores {
+            // Quick to deliver again and to forget what was put: calls outlast both.
+            tool_queue: Some(memory::tool_queue(JOB_SILENCE, JOB_DEDUPE)),
+            ..memory::shared_stores(Arc::new(clock))
+        },
     };
     let world = World::new(seed, setup.clone(), clock);
     let stores = witness::watch(stores, &world);
     let mut nodes = nodes::Nodes::new(&world, &stores);
+    let mut workers = workers::Workers::new(&world, &stores);
     nodes.start().await;
+    workers.start();
     let clients = client::start_all(&world);
-    nodes.live_roughly().await;
+    tokio::join!(
+        nodes.live_roughly(),
+        workers.live_roughly(),
+        nodes::elections(&world)
+    );
     world.calm();
+    workers.calm();
     nodes.calm().await;
     let finished = tokio::time::timeout(CALM, client::finish(&world, clients)).await;
     if finished.is_err() {
         let how = format!("the clients did not come to an end; open: {}", world.open());
         world.broken("clients", &how);
     }
+    workers.land_writes().await;
     nodes.settle(CALM).await;
     world.settled();
     nodes.stop().await;
+    workers.stop().await;
     world.report(seed)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   node ---> FaultLayer ---> any Stores
 //!                 |
-//!             FaultPlan: seeded odds, a script, cuts; one switch turns all of it off
+//!             FaultPlan: seeded odds, a script, cuts, elections; one switch turns all of it off
 //! ```
 //!
 //! A layer stands for one node's connection: nodes of a simulation have a layer and a plan each,
@@ -17,6 +17,7 @@
 mod active;
 mod blobs;
 mod directory;
+mod election;
 mod jobs;
 mod line;
 mod live;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 
 use crate::stores::Stores;
 
+pub use election::{Elections, Stream};
 pub use odds::Odds;
 pub use operation::{Fault, Operation};
 pub use plan::FaultPlan;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use steadfast_core::WITHDRAWN;
+use steadfast_core::content::{Stored, ToolOutput};
 use steadfast_core::event::{Event, Settlement};
 use steadfast_core::id::CallId;
 
@@ -34,15 +36,26 @@ impl Invariant for DeniedNeverRan {
                         call, settlement, ..
                     },
                 ..
-            } if did_not_run(*settlement) => {
-                self.denied.insert(*call);
-                if self.acted.contains(call) {
-                    return Err(format!("{call} acted and is told as {settlement:?}"));
-                }
+            } if did_not_run(*settlement) => self.denied(*call)?,
+            Seen::Event {
+                event: Event::CallResolved { call, output },
+                ..
+            } if output.output == Stored::Inline(ToolOutput::error(WITHDRAWN)) => {
+                self.denied(*call)?;
             }
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl DeniedNeverRan {
+    fn denied(&mut self, call: CallId) -> Result<(), String> {
+        self.denied.insert(call);
+        match self.acted.contains(&call) {
+            true => Err(format!("{call} acted and is told as one that did not")),
+            false => Ok(()),
+        }
     }
 }
 

@@ -1,9 +1,11 @@
-//! A call is in doubt only after its owner failed, its turn was ended, or its tool gave no outcome.
+//! A call is in doubt only after its owner failed, its turn was ended, or its tool gave no outcome. Of
+//! a remote call its deadline is cause enough: its worker may be gone, or its answer late.
 
 use std::collections::BTreeSet;
 
 use steadfast_core::event::{Event, Settlement};
 use steadfast_core::id::CallId;
+use steadfast_core::input::Place;
 
 use super::{Invariant, Seen};
 
@@ -26,13 +28,16 @@ impl Invariant for DoubtHasACause {
                 self.without_outcome.insert(*call);
             }
             Seen::Event {
+                before,
                 event:
                     Event::CallSettled {
                         call, settlement, ..
                     },
                 ..
             } => {
-                let excused = self.owner_failed || self.without_outcome.contains(call);
+                let remote = before.call(*call);
+                let remote = remote.is_some_and(|call| call.triage.place == Place::Remote);
+                let excused = self.owner_failed || remote || self.without_outcome.contains(call);
                 if *settlement == Settlement::InDoubt && !excused {
                     // Excused after all if the same decision ends the turn.
                     self.settled.push(*call);

@@ -1,7 +1,9 @@
-//! A call that is done has the outcome that its tool gave, or one that a person gave instead.
+//! A call that is done has the outcome that its tool gave, or one that a person gave instead. What
+//! became of a call in doubt may also be that no worker ever had it.
 
 use std::collections::BTreeMap;
 
+use steadfast_core::WITHDRAWN;
 use steadfast_core::content::{CallOutput, Stored, ToolOutput};
 use steadfast_core::event::{Event, Settlement};
 use steadfast_core::id::CallId;
@@ -40,10 +42,8 @@ impl Invariant for OutcomeIsTheTools {
                         output,
                     },
             } => {
-                let local = before
-                    .call(*call)
-                    .is_some_and(|c| c.triage.place == Place::Local);
-                if local {
+                let tool = before.call(*call).map(|call| call.triage.place);
+                if matches!(tool, Some(Place::Local | Place::Remote)) {
                     self.must_be_given(*call, output)
                 } else {
                     Ok(())
@@ -60,7 +60,14 @@ impl Invariant for OutcomeIsTheTools {
 
 impl OutcomeIsTheTools {
     fn must_be_given(&self, call: CallId, output: &CallOutput) -> Result<(), String> {
-        if output.output == Stored::Inline(ToolOutput::text(OPERATOR_SAYS)) {
+        let said = [
+            ToolOutput::text(OPERATOR_SAYS),
+            ToolOutput::error(WITHDRAWN),
+        ];
+        if said
+            .into_iter()
+            .any(|said| output.output == Stored::Inline(said))
+        {
             return Ok(());
         }
         let given = self.given.get(&call).map(Vec::as_slice).unwrap_or_default();

@@ -203,6 +203,10 @@ async fn send(world: &World, key: &SessionKey, command: Command) -> Option<Verdi
                 return None;
             }
             Err(AdmitError::MailboxFull) => return None,
+            // Without an answer it has no receipt, and gives up.
+            Err(AdmitError::OutcomeUnknown(_)) if world.setup.wide && world.chance(20) => {
+                return None;
+            }
             Err(
                 AdmitError::Unavailable(_)
                 | AdmitError::StoreFull(_)

@@ -1,91 +1,79 @@
-//! Ports with one mistake each, put back to prove that a run of several nodes finds it.
+//! Bugs of what surrounds the core, put back as ports that make them.
+//!
+//! ```text
+//!   runtime --> mistakes of a node --> faults --> mistakes of the store --> watch --> memory
+//! ```
+
+mod claims;
+mod index;
+mod log;
+mod mailbox;
+mod membership;
+mod timers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use steadfast_core::id::SessionKey;
-use steadfast_store::error::{ReadError, WriteError};
-use steadfast_store::mailbox::{Delivery, Lane, Letter, MailSeq, Mailbox, SendError};
+use steadfast_store::{Stores, ToolQueue};
 
-/// Removes letters as soon as they are read.
-pub(super) struct EagerMailbox(pub(super) Arc<dyn Mailbox>);
+use super::setup::Mistake;
+use super::world::World;
 
-#[async_trait]
-impl Mailbox for EagerMailbox {
-    async fn send(
-        &self,
-        session: &SessionKey,
-        lane: Lane,
-        id: &str,
-        bytes: Bytes,
-    ) -> Result<MailSeq, SendError> {
-        self.0.send(session, lane, id, bytes).await
-    }
-
-    async fn pending(
-        &self,
-        session: &SessionKey,
-        after: MailSeq,
-        limit: usize,
-    ) -> Result<Vec<Letter>, ReadError> {
-        let letters = self.0.pending(session, after, limit).await?;
-        if let Some(last) = letters.last() {
-            let _removed = self.0.acknowledge(session, last.seq).await;
+/// Puts the run's mistake into the store itself.
+pub(super) fn of_the_store(stores: &mut Stores, world: &World) {
+    let Some(mistake) = world.setup.mistake else {
+        return;
+    };
+    match mistake {
+        Mistake::LostMail
+        | Mistake::MailRemovedWhenRead
+        | Mistake::MailRemovedAtDelivery
+        | Mistake::ReleaseLosesWakeUp => {
+            stores.mailbox = Arc::new(mailbox::MistakenMailbox {
+                inner: Arc::clone(&stores.mailbox),
+                mistake,
+                world: world.clone(),
+            });
         }
-        Ok(letters)
-    }
-
-    async fn acknowledge(&self, session: &SessionKey, up_to: MailSeq) -> Result<(), WriteError> {
-        self.0.acknowledge(session, up_to).await
-    }
-
-    async fn next(&self) -> Result<Delivery, ReadError> {
-        self.0.next().await
-    }
-
-    async fn give_back(&self, delivery: Delivery, delay: Duration) -> Result<(), WriteError> {
-        self.0.give_back(delivery, delay).await
+        Mistake::IndexForgets | Mistake::EntryRemovedByName => {
+            let inner = Arc::clone(&stores.active);
+            stores.active = Arc::new(index::MistakenIndex::new(inner, mistake));
+        }
+        Mistake::TimersAsleep | Mistake::OldTimerReplacesNewer => {
+            let inner = Arc::clone(&stores.timers);
+            stores.timers = Arc::new(timers::MistakenTimers::new(inner, mistake));
+        }
+        Mistake::JobRunsWithoutClaim => {
+            stores.tool_queue = stores.tool_queue.take().map(|queue| ToolQueue {
+                claims: Arc::new(claims::NoClaims),
+                ..queue
+            });
+        }
+        Mistake::StaleReadTaken => {
+            let inner = Arc::clone(&stores.log);
+            stores.log = Arc::new(log::StaleLog::new(inner, world.clone()));
+        }
+        Mistake::AppendWithoutFence
+        | Mistake::RecordWithoutSizeCap
+        | Mistake::AckWithoutRecord
+        | Mistake::ReadOutOfOrder
+        | Mistake::UnknownToldAsFailed
+        | Mistake::IndexWrittenLate
+        | Mistake::SuspectsDuringElection
+        | Mistake::LettingGoCutsCalls => {}
     }
 }
 
-/// Takes the wake-ups of owners that let go, and keeps none.
-pub(super) struct SleepyMailbox(pub(super) Arc<dyn Mailbox>);
-
-#[async_trait]
-impl Mailbox for SleepyMailbox {
-    async fn send(
-        &self,
-        session: &SessionKey,
-        lane: Lane,
-        id: &str,
-        bytes: Bytes,
-    ) -> Result<MailSeq, SendError> {
-        if id.starts_with("wake-") {
-            return Ok(MailSeq(u64::MAX / 2));
+/// Puts the run's mistake between a node and its connection.
+pub(super) fn of_a_node(stores: &mut Stores, world: &World) {
+    match world.setup.mistake {
+        Some(mistake @ Mistake::IndexWrittenLate) => {
+            let inner = Arc::clone(&stores.active);
+            stores.active = Arc::new(index::MistakenIndex::new(inner, mistake));
         }
-        self.0.send(session, lane, id, bytes).await
-    }
-
-    async fn pending(
-        &self,
-        session: &SessionKey,
-        after: MailSeq,
-        limit: usize,
-    ) -> Result<Vec<Letter>, ReadError> {
-        self.0.pending(session, after, limit).await
-    }
-
-    async fn acknowledge(&self, session: &SessionKey, up_to: MailSeq) -> Result<(), WriteError> {
-        self.0.acknowledge(session, up_to).await
-    }
-
-    async fn next(&self) -> Result<Delivery, ReadError> {
-        self.0.next().await
-    }
-
-    async fn give_back(&self, delivery: Delivery, delay: Duration) -> Result<(), WriteError> {
-        self.0.give_back(delivery, delay).await
+        Some(Mistake::SuspectsDuringElection) => {
+            let inner = Arc::clone(&stores.membership);
+            stores.membership = Arc::new(membership::HopefulMembership::new(inner));
+        }
+        _ => {}
     }
 }

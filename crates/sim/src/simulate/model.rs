@@ -14,7 +14,7 @@ use steadfast_protocol::live::Delta;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::tool::TOOLS;
+use super::tool::tools;
 use super::world::{Part, World};
 use crate::invariants::Seen;
 
@@ -139,7 +139,8 @@ impl SimulatedModel {
 
     fn call(&self, index: u64) -> ProposedCall {
         let world = &self.world;
-        let tool = TOOLS[world.draw(TOOLS.len() as u64) as usize].0;
+        let names: Vec<&str> = tools(&world.setup).map(|(name, _, _)| *name).collect();
+        let tool = names[world.draw(names.len() as u64) as usize];
         let input = if world.chance(5) {
             CallInput::Malformed {
                 text: "{".into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use steadfast_core::command::ToolChoice;
-use steadfast_core::id::{AgentName, NodeId};
+use steadfast_core::id::NodeId;
 use steadfast_core::input::{Durability, Policy};
 use steadfast_harness::native::ModelSettings;
 use steadfast_runtime::agent::{Agent, Agents, LoopControl};
@@ -16,7 +16,7 @@ use steadfast_store::fault::{FaultLayer, FaultPlan, Odds};
 use steadfast_tools::filter::ToolFilter;
 
 use super::model::SimulatedModel;
-use super::setup::options;
+use super::setup::{Setup, options};
 use super::tool;
 use super::world::{NodeClock, World};
 
@@ -29,6 +29,10 @@ pub(super) struct Node {
     stores: Stores,
     durability: Durability,
     cramped: bool,
+    /// Whether it takes sessions from the queue.
+    drives: bool,
+    /// Connections of processes that were killed: what they had sent may still land.
+    graves: Vec<(Arc<FaultPlan>, FaultLayer)>,
     starts: u64,
     running: Option<Running>,
 }
@@ -53,6 +57,7 @@ impl Node {
         };
         let durability = world.setup.durability.unwrap_or(drawn);
         let cramped = world.chance(25);
+        let drives = !world.setup.wide || number == 1 || world.chance(75);
         Self {
             world: world.clone(),
             number,
@@ -60,6 +65,8 @@ impl Node {
             stores,
             durability,
             cramped,
+            drives,
+            graves: Vec::new(),
             starts: 0,
             running: None,
         }
@@ -70,14 +77,10 @@ impl Node {
         let odds = match self.world.setup.nodes {
             _ if !self.world.setup.faults || self.world.is_calm() => Odds::NONE,
             0 | 1 => Odds::ROUGH,
-            // Cuts are made one at a time, so that it is known who may be replaced.
-            _ => Odds {
-                cut_permille: 0,
-                no_responders_permille: 0,
-                ..Odds::ROUGH
-            },
+            _ => odds_of_clusters(&self.world.setup),
         };
-        let plan = Arc::new(FaultPlan::new(self.world.fork_rng(), odds));
+        let plan = FaultPlan::new(self.world.fork_rng(), odds);
+        let plan = Arc::new(plan.sharing(Arc::clone(&self.world.elections)));
         let layer = FaultLayer::new(&self.stores, Arc::clone(&plan));
         let stores = super::witness::announce(layer.stores().clone(), &self.world);
         let name = match self.world.setup.nodes {
@@ -92,7 +95,7 @@ impl Node {
             right: self.world.clock,
             ahead_ms: self.ahead_ms,
         });
-        let options = options(&self.world.setup, self.cramped);
+        let options = options(&self.world.setup, self.cramped, self.drives);
         match Runtime::start(options, stores, agents, clock, node.clone()).await {
             Ok((sessions, handle)) => {
                 self.world.note(format!("node {node} starts"));
@@ -109,7 +112,7 @@ impl Node {
     }
 
     fn agents(&self) -> Option<Agents> {
-        let name = AgentName::new("agent").ok()?;
+        let name = tool::agent()?;
         let settings = ModelSettings {
             model: "m".into(),
             instructions: "be quick".into(),
@@ -147,9 +150,18 @@ impl Node {
     pub(super) async fn kill(&mut self) {
         all_at_rest().await;
         self.world.node_is(self.number, None);
-        if let Some(Running { handle, node, .. }) = self.running.take() {
+        if let Some(Running {
+            handle,
+            node,
+            plan,
+            layer,
+        }) = self.running.take()
+        {
             self.world.died(&node);
             drop(handle);
+            if self.world.setup.wide {
+                self.graves.push((plan, layer));
+            }
             self.world.crashed();
             self.world.owners_failed();
         }
@@ -205,9 +217,25 @@ impl Node {
 
     /// Waits until every write that was begun has landed or failed.
     pub(super) async fn land_writes(&self) {
+        for (plan, layer) in &self.graves {
+            plan.stop();
+            layer.settle().await;
+        }
         if let Some(running) = &self.running {
             running.layer.settle().await;
         }
+    }
+}
+
+/// Cuts are made one at a time, so that it is known who may be replaced.
+pub(super) fn odds_of_clusters(setup: &Setup) -> Odds {
+    let wide_permille = |permille| if setup.wide { permille } else { 0 };
+    Odds {
+        ghost_permille: setup.late_permille,
+        cut_permille: 0,
+        no_responders_permille: wide_permille(20),
+        in_flight_permille: wide_permille(10),
+        ..Odds::ROUGH
     }
 }
 

@@ -3,9 +3,26 @@
 use std::time::Duration;
 
 use steadfast_store::Stores;
+use steadfast_store::fault::Stream;
 
 use super::node::Node;
 use super::world::{Part, World};
+
+/// The elections of a run: each takes one stream of the store away for some seconds.
+pub(super) async fn elections(world: &World) {
+    if !world.setup.wide || !world.setup.faults {
+        return;
+    }
+    let world = world.of(&World::key(0), Part::Elections);
+    for _ in 0..world.draw(4) {
+        world.pause(12_000).await;
+        let stream = Stream::ALL[world.draw(Stream::ALL.len() as u64) as usize];
+        let lasts = Duration::from_millis(1_000 + world.draw(8_000));
+        world.note(format!("{stream:?} has no leader for {lasts:?}"));
+        world.elections.begin(stream, lasts);
+        tokio::time::sleep(lasts).await;
+    }
+}
 
 /// The nodes of a run.
 pub(super) struct Nodes {

@@ -1,8 +1,11 @@
 //! What a run is made of.
 
+use std::time::Duration;
+
 use steadfast_core::input::Durability;
 use steadfast_core::limits::RECORD_BYTES_MAX;
 use steadfast_runtime::Options;
+use steadfast_store::fault::Odds;
 
 /// The size and the roughness of a run.
 #[derive(Debug, Clone)]
@@ -19,6 +22,14 @@ pub struct Setup {
     pub faults: bool,
     /// The process is killed up to so often.
     pub crashes_max: u64,
+    /// What befalls nodes that share a store beside that: elections, appends of others in flight,
+    /// doors that are not known, writes of dead nodes that land, clients that leave, nodes that do
+    /// not drive.
+    pub wide: bool,
+    /// Of a thousand writes so many land later than they are waited for.
+    pub late_permille: u32,
+    /// Remote tools, and workers that are killed, stand still and are cut off.
+    pub remote: bool,
     /// A bug that is put back.
     pub mistake: Option<Mistake>,
 }
@@ -32,6 +43,9 @@ impl Default for Setup {
             durability: None,
             faults: true,
             crashes_max: 3,
+            wide: false,
+            late_permille: Odds::ROUGH.ghost_permille,
+            remote: false,
             mistake: None,
         }
     }
@@ -42,6 +56,8 @@ impl Setup {
     pub fn cluster(nodes: u64) -> Self {
         Self {
             nodes,
+            wide: nodes > 1,
+            remote: nodes > 1,
             ..Self::default()
         }
     }
@@ -79,6 +95,22 @@ pub enum Mistake {
     MailRemovedWhenRead,
     /// An owner that lets go of unfinished work wakes nobody.
     ReleaseLosesWakeUp,
+    /// Mail is removed when the queue gives it out, before its decision is in the log.
+    MailRemovedAtDelivery,
+    /// Records of a replica that is behind are taken for the whole log.
+    StaleReadTaken,
+    /// The index names a session some time after it is owned.
+    IndexWrittenLate,
+    /// An entry of the index is removed though it was written anew.
+    EntryRemovedByName,
+    /// A session has one timer, and who sets it last may be an owner of before.
+    OldTimerReplacesNewer,
+    /// A remote job that must not run twice runs without its claim.
+    JobRunsWithoutClaim,
+    /// Silence counts while nobody can be heard.
+    SuspectsDuringElection,
+    /// A node that lets go of its sessions cuts off what runs in them.
+    LettingGoCutsCalls,
 }
 
 impl Mistake {
@@ -95,14 +127,30 @@ impl Mistake {
     ];
 
     /// Those that show when several nodes share a store.
-    pub const OF_CLUSTERS: [Self; 2] = [Self::MailRemovedWhenRead, Self::ReleaseLosesWakeUp];
+    pub const OF_CLUSTERS: [Self; 10] = [
+        Self::MailRemovedWhenRead,
+        Self::ReleaseLosesWakeUp,
+        Self::MailRemovedAtDelivery,
+        Self::StaleReadTaken,
+        Self::IndexWrittenLate,
+        Self::EntryRemovedByName,
+        Self::OldTimerReplacesNewer,
+        Self::JobRunsWithoutClaim,
+        Self::SuspectsDuringElection,
+        Self::LettingGoCutsCalls,
+    ];
 }
 
 /// Limits that make much happen in little time; `cramped`: one session in memory at a time, so that
 /// commands to the others go through their mailboxes.
-pub(super) fn options(setup: &Setup, cramped: bool) -> Options {
+pub(super) fn options(setup: &Setup, cramped: bool, drives: bool) -> Options {
     let uncapped = setup.mistake == Some(Mistake::RecordWithoutSizeCap);
+    let drain_grace = match setup.mistake {
+        Some(Mistake::LettingGoCutsCalls) => Duration::ZERO,
+        _ => Options::default().drain_grace,
+    };
     Options {
+        drain_grace,
         actors_max: if cramped {
             1
         } else {
@@ -113,8 +161,10 @@ pub(super) fn options(setup: &Setup, cramped: bool) -> Options {
         } else {
             RECORD_BYTES_MAX
         },
-        idle_after: std::time::Duration::from_secs(2),
-        sweep_every: std::time::Duration::from_secs(5),
+        drives,
+        handover_after: Duration::from_secs(8),
+        idle_after: Duration::from_secs(2),
+        sweep_every: Duration::from_secs(5),
         snapshot_records: 6,
         snapshot_at_release_records_min: 2,
         ..Options::default()

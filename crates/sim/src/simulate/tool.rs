@@ -6,17 +6,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use steadfast_core::content::{CallOutput, ToolOutput};
-use steadfast_core::input::{CallOutcome, CheckAnswer, InDoubtPolicy, ReplayRule};
+use steadfast_core::id::AgentName;
+use steadfast_core::input::{CallOutcome, CheckAnswer, InDoubtPolicy, Place, ReplayRule};
 use steadfast_tools::catalog::{Catalog, CatalogError};
 use steadfast_tools::spec::{Approval, ToolSpec};
 use steadfast_tools::worker::{Job, ToolIo, ToolWorker};
 
-use super::setup::Mistake;
+use super::setup::{Mistake, Setup};
 use super::world::{Part, World};
 use crate::invariants::Seen;
 
 /// Name, rule, and what is special about each tool.
-pub(super) const TOOLS: [(&str, ReplayRule, Special); 9] = [
+const TOOLS: [(&str, ReplayRule, Special); 12] = [
     ("safe", ReplayRule::Safe, Special::Nothing),
     ("safe_exclusive", ReplayRule::Safe, Special::Exclusive),
     ("keyed", ReplayRule::Keyed, Special::Nothing),
@@ -26,7 +27,31 @@ pub(super) const TOOLS: [(&str, ReplayRule, Special); 9] = [
     ("never_asks", ReplayRule::Never, Special::Approval),
     ("keyed_narrow", ReplayRule::Keyed, Special::Narrow),
     ("client", ReplayRule::Never, Special::Client),
+    ("keyed_remote", ReplayRule::Keyed, Special::Remote),
+    ("never_remote", ReplayRule::Never, Special::Remote),
+    (
+        "never_remote_waits",
+        ReplayRule::Never,
+        Special::RemoteWaits,
+    ),
 ];
+
+/// The tools of a run.
+pub(super) fn tools(
+    setup: &Setup,
+) -> impl Iterator<Item = &'static (&'static str, ReplayRule, Special)> {
+    let remote = setup.remote;
+    let is_offered =
+        move |special| remote || !matches!(special, Special::Remote | Special::RemoteWaits);
+    TOOLS
+        .iter()
+        .filter(move |(_, _, special)| is_offered(*special))
+}
+
+/// The simulated agent.
+pub(super) fn agent() -> Option<AgentName> {
+    AgentName::new("agent").ok()
+}
 
 /// What is special about a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +63,8 @@ pub(super) enum Special {
     Approval,
     Narrow,
     Client,
+    Remote,
+    RemoteWaits,
 }
 
 /// The catalog of the simulated agent.
@@ -46,7 +73,7 @@ pub(super) fn catalog(world: &World) -> Result<Catalog, CatalogError> {
         world: world.clone(),
     });
     let mut builder = Catalog::builder();
-    for (name, replay, special) in TOOLS {
+    for &(name, replay, special) in tools(&world.setup) {
         let schema = json!({ "type": "object", "properties": { "of": { "type": "string" } } });
         let mut spec = ToolSpec::new(name, "a simulated tool", schema);
         spec.replay = replay;
@@ -63,6 +90,13 @@ pub(super) fn catalog(world: &World) -> Result<Catalog, CatalogError> {
             }
             Special::Narrow => spec.concurrency_max = 1,
             Special::Client => {}
+            Special::Remote | Special::RemoteWaits => {
+                spec.place = Place::Remote;
+                spec.deadline_ms = 60_000;
+                if special == Special::RemoteWaits {
+                    spec.in_doubt = InDoubtPolicy::Wait;
+                }
+            }
         }
         builder = if special == Special::Client {
             builder.with(steadfast_tools::definition::ToolDefinition::client_side(
@@ -103,9 +137,10 @@ impl ToolWorker for SimulatedTool {
             outcome = &mut work => return outcome,
             () = io.cancelled.cancelled() => {}
         }
-        // It may stop at once, or go on and answer all the same.
+        // It may stop at once, or go on and answer all the same. That it was told to stop is no
+        // fault of its own: whoever told it has a reason, or is at fault.
         if world.chance(50) {
-            return called.silence(&job, "cancelled");
+            return called.unknown("cancelled");
         }
         work.await
     }
@@ -177,6 +212,10 @@ impl SimulatedTool {
             output: None,
         };
         self.world.saw(&job.session, &seen);
+        self.unknown(detail)
+    }
+
+    fn unknown(&self, detail: &str) -> CallOutcome {
         if self.world.setup.mistake == Some(Mistake::UnknownToldAsFailed) {
             return CallOutcome::Retry {
                 detail: detail.into(),

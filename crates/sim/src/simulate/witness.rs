@@ -1,17 +1,13 @@
 //! Stands between the faults and the memory store: what it sees is what is committed. Bugs of a
-//! store are put back here.
+//! log's writes are put back here.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use steadfast_core::id::{Epoch, NodeId, SessionKey, Timestamp};
+use steadfast_core::id::SessionKey;
 use steadfast_store::Stores;
-use steadfast_store::active::{ActiveEntry, ActiveIndex};
 use steadfast_store::error::{ReadError, WriteError};
 use steadfast_store::log::{Append, AppendError, AroundLog, Log, ReadFrom, StoredRecord, Tail};
-use steadfast_store::mailbox::{Delivery, Lane, Letter, MailSeq, Mailbox, SendError};
-use steadfast_store::timers::{Due, Timers};
 
 use super::mistakes;
 use super::setup::Mistake;
@@ -19,30 +15,12 @@ use super::world::World;
 
 /// The stores, watched.
 pub(super) fn watch(stores: Stores, world: &World) -> Stores {
-    let makes = |mistake: Mistake| world.setup.mistake == Some(mistake);
     let mut watched = stores.clone();
     watched.log = Arc::new(WatchedLog {
         inner: stores.log,
         world: world.clone(),
     });
-    if makes(Mistake::LostMail) {
-        watched.mailbox = Arc::new(LeakyMailbox {
-            inner: Arc::clone(&stores.mailbox),
-            world: world.clone(),
-        });
-    }
-    if makes(Mistake::MailRemovedWhenRead) {
-        watched.mailbox = Arc::new(mistakes::EagerMailbox(Arc::clone(&stores.mailbox)));
-    }
-    if makes(Mistake::ReleaseLosesWakeUp) {
-        watched.mailbox = Arc::new(mistakes::SleepyMailbox(Arc::clone(&stores.mailbox)));
-    }
-    if makes(Mistake::IndexForgets) {
-        watched.active = Arc::new(ForgetfulIndex);
-    }
-    if makes(Mistake::TimersAsleep) {
-        watched.timers = Arc::new(SleepingTimers);
-    }
+    mistakes::of_the_store(&mut watched, world);
     watched
 }
 
@@ -101,101 +79,13 @@ impl AroundLog for WatchedLog {
     }
 }
 
-struct LeakyMailbox {
-    inner: Arc<dyn Mailbox>,
-    world: World,
-}
-
-#[async_trait]
-impl Mailbox for LeakyMailbox {
-    async fn send(
-        &self,
-        session: &SessionKey,
-        lane: Lane,
-        id: &str,
-        bytes: Bytes,
-    ) -> Result<MailSeq, SendError> {
-        if self.world.chance(50) {
-            return Ok(MailSeq(u64::MAX / 2));
-        }
-        self.inner.send(session, lane, id, bytes).await
-    }
-
-    async fn pending(
-        &self,
-        session: &SessionKey,
-        after: MailSeq,
-        limit: usize,
-    ) -> Result<Vec<Letter>, ReadError> {
-        self.inner.pending(session, after, limit).await
-    }
-
-    async fn acknowledge(&self, session: &SessionKey, up_to: MailSeq) -> Result<(), WriteError> {
-        self.inner.acknowledge(session, up_to).await
-    }
-
-    async fn next(&self) -> Result<Delivery, ReadError> {
-        self.inner.next().await
-    }
-
-    async fn give_back(
-        &self,
-        delivery: Delivery,
-        delay: std::time::Duration,
-    ) -> Result<(), WriteError> {
-        self.inner.give_back(delivery, delay).await
-    }
-}
-
-struct ForgetfulIndex;
-
-#[async_trait]
-impl ActiveIndex for ForgetfulIndex {
-    async fn add(&self, _: &NodeId, _: &SessionKey, _: Timestamp) -> Result<u64, WriteError> {
-        Ok(1)
-    }
-
-    async fn remove(&self, _: &NodeId, _: &SessionKey, _: u64) -> Result<(), WriteError> {
-        Ok(())
-    }
-
-    async fn nodes(&self) -> Result<Vec<NodeId>, ReadError> {
-        Ok(Vec::new())
-    }
-
-    async fn entries(
-        &self,
-        _: &NodeId,
-        _: Option<&SessionKey>,
-        _: usize,
-    ) -> Result<Vec<ActiveEntry>, ReadError> {
-        Ok(Vec::new())
-    }
-}
-
-struct SleepingTimers;
-
-#[async_trait]
-impl Timers for SleepingTimers {
-    async fn set(&self, _: &SessionKey, _: Epoch, _: Timestamp) -> Result<(), WriteError> {
-        Ok(())
-    }
-
-    async fn next(&self) -> Result<Due, ReadError> {
-        std::future::pending().await
-    }
-
-    async fn acknowledge(&self, _: &Due) -> Result<(), WriteError> {
-        Ok(())
-    }
-}
-
 /// The stores as the node sees them: notes what is sent to the log, whatever becomes of it.
 pub(super) fn announce(mut stores: Stores, world: &World) -> Stores {
     stores.log = Arc::new(AnnouncedLog {
         inner: stores.log,
         world: world.clone(),
     });
+    mistakes::of_a_node(&mut stores, world);
     stores
 }
 

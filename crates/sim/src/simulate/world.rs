@@ -15,6 +15,7 @@ use steadfast_core::session::{Ownership, Session};
 use steadfast_protocol::record;
 use steadfast_runtime::sessions::Sessions;
 use steadfast_store::clock::{Clock, TokioClock};
+use steadfast_store::fault::Elections;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -32,6 +33,8 @@ pub(super) struct World {
     stream: u64,
     /// Told when a node is up. Wakes in the order of waiting, which a watch channel does not.
     node_up: Arc<Notify>,
+    /// Streams of the store that have no leader.
+    pub(super) elections: Arc<Elections>,
 }
 
 struct State {
@@ -102,6 +105,8 @@ pub(super) enum Part {
     Model,
     Tool,
     Nodes,
+    Elections,
+    Workers,
 }
 
 impl World {
@@ -124,6 +129,7 @@ impl World {
             state: Arc::new(Mutex::new(state)),
             stream: 0,
             node_up: Arc::default(),
+            elections: Arc::default(),
         }
     }
 
@@ -194,6 +200,7 @@ impl World {
     /// From now on nothing goes wrong by itself.
     pub(super) fn calm(&self) {
         self.lock().calm = true;
+        self.elections.end();
         self.note("calm");
     }
 

@@ -33,6 +33,8 @@ pub struct Odds {
     pub lost_permille: u32,
     /// [`Fault::NoResponders`].
     pub no_responders_permille: u32,
+    /// [`Fault::InFlight`].
+    pub in_flight_permille: u32,
     /// A repeated append conflicts with its own first sending, landed or in flight.
     pub own_conflict_permille: u32,
     /// The connection is cut, for all calls.
@@ -59,6 +61,7 @@ impl Odds {
         repeat_permille: 0,
         lost_permille: 0,
         no_responders_permille: 0,
+        in_flight_permille: 0,
         own_conflict_permille: 0,
         cut_permille: 0,
         latency_max: Duration::ZERO,
@@ -67,7 +70,7 @@ impl Odds {
     };
 
     /// Everything goes wrong that a cluster does on a bad day, and nothing that needs a person: no
-    /// refusals, and no rivals, which a simulation has of its own.
+    /// refusals, and no rivals nor appends of others, which a simulation has of its own.
     pub const ROUGH: Self = Self {
         lost_ack_permille: 30,
         lost_request_permille: 20,
@@ -80,6 +83,7 @@ impl Odds {
         repeat_permille: 50,
         lost_permille: 100,
         no_responders_permille: 50,
+        in_flight_permille: 0,
         own_conflict_permille: 500,
         cut_permille: 2,
         latency_max: Duration::from_millis(5),
@@ -103,6 +107,7 @@ impl Odds {
             (self.repeat_permille, Fault::Repeat),
             (self.lost_permille, Fault::Lost),
             (self.no_responders_permille, Fault::NoResponders),
+            (self.in_flight_permille, Fault::InFlight),
         ];
         let mut ticket = rng.random_range(0..1_000);
         for (permille, fault) in chances {

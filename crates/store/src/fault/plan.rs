@@ -1,7 +1,7 @@
 //! The one object that decides about every fault.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rand::Rng;
@@ -9,17 +9,19 @@ use rand::rngs::SmallRng;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::election::Elections;
 use super::odds::{Odds, draw_duration};
 use super::operation::{Fault, Operation};
 use crate::local::lock;
 
 /// What happens to the calls of one layer.
 ///
-/// Asked for each call, in this order: blocked (the call waits), cut off, disk full, the script,
-/// the odds.
+/// Asked for each call, in this order: blocked (the call waits), cut off, an election, disk full, the
+/// script, the odds.
 pub struct FaultPlan {
     state: Mutex<State>,
     connection: Mutex<Connection>,
+    elections: Arc<Elections>,
     /// Wakes in the order of waiting, which a watch channel does not: runs must be the same.
     changed: Notify,
 }
@@ -63,8 +65,15 @@ impl FaultPlan {
         Self {
             state: Mutex::new(state),
             connection: Mutex::new(Connection::Open),
+            elections: Arc::default(),
             changed: Notify::new(),
         }
+    }
+
+    /// Has its elections together with other plans.
+    #[must_use]
+    pub fn sharing(self, elections: Arc<Elections>) -> Self {
+        Self { elections, ..self }
     }
 
     /// Changes the odds from the next call on.
@@ -72,14 +81,15 @@ impl FaultPlan {
         lock(&self.state).odds = odds;
     }
 
-    /// Turns everything off: no odds, no script, an open connection, room on the disk. Writes that
-    /// were begun before still land in their time.
+    /// Turns everything off: no odds, no script, no election, an open connection, room on the disk.
+    /// Writes that were begun before still land in their time.
     pub fn stop(&self) {
         let mut state = lock(&self.state);
         state.odds = Odds::NONE;
         state.is_disk_full = false;
         state.script.clear();
         drop(state);
+        self.elections.end();
         self.connect(Connection::Open);
     }
 
@@ -171,6 +181,8 @@ impl FaultPlan {
         }
         let fault = if self.is_cut() {
             Some(state.fault_of_a_cut(operation))
+        } else if let Some(left) = self.elections.left(operation) {
+            Some(state.fault_of_an_election(operation, left))
         } else if state.is_disk_full && operation.is_write() {
             Some(Fault::Refused)
         } else if let Some(fault) = state.scripted(operation) {
@@ -247,6 +259,18 @@ impl Connection {
 impl State {
     fn scripted(&mut self, operation: Operation) -> Option<Option<Fault>> {
         self.script.get_mut(&operation)?.pop_front()
+    }
+
+    /// Without a leader a read fails; a write is refused, or lost, or done by the next leader.
+    fn fault_of_an_election(&mut self, operation: Operation, left: Duration) -> Fault {
+        if !operation.is_write() {
+            return Fault::Unavailable;
+        }
+        match self.rng.random_range(0..3) {
+            0 => Fault::LostRequest,
+            1 => Fault::Ghost { delay: left },
+            _ => Fault::Unavailable,
+        }
     }
 
     /// Half of the writes of a cut connection are kept by the client and sent when it is back.
