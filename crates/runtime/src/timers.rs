@@ -9,10 +9,13 @@ use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
-use crate::sessions::Sessions;
+use crate::sessions::{KnockError, Sessions};
 
 /// Wait after the timers could not be read.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How often a session is woken again whose owner let go meanwhile, before its timer comes again.
+const LOST_MAX: u32 = 3;
 
 /// Runs until `shutdown`.
 pub(crate) async fn run(host: Arc<Host>, sessions: Sessions, shutdown: CancellationToken) {
@@ -52,7 +55,15 @@ async fn next(
 
 /// A timer is forgotten once its session has an owner or needs none; until then it comes again.
 async fn wake(host: &Host, sessions: &Sessions, due: Due) {
-    match sessions.wake(&due.session, Some(due.epoch)).await {
+    let mut woken = sessions.wake(&due.session, Some(due.epoch)).await;
+    for _ in 0..LOST_MAX {
+        // Its owner here let go meanwhile: it is read anew.
+        if woken != Err(KnockError::Gone) {
+            break;
+        }
+        woken = sessions.wake(&due.session, Some(due.epoch)).await;
+    }
+    match woken {
         Ok(()) => {
             if let Err(error) = host.stores.timers.acknowledge(&due).await {
                 tracing::debug!(session = %due.session, %error, "timer not forgotten");

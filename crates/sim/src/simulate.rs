@@ -93,7 +93,7 @@ async fn run(seed: u64, setup: &Setup) -> Report {
     let mut workers = workers::Workers::new(&world, &stores);
     nodes.start().await;
     workers.start();
-    let clients = client::start_all(&world);
+    let mut clients = client::start_all(&world);
     tokio::join!(
         nodes.live_roughly(),
         workers.live_roughly(),
@@ -102,7 +102,7 @@ async fn run(seed: u64, setup: &Setup) -> Report {
     world.calm();
     workers.calm();
     nodes.calm().await;
-    let finished = tokio::time::timeout(CALM, client::finish(&world, clients)).await;
+    let finished = tokio::time::timeout(CALM, client::finish(&world, &mut clients)).await;
     if finished.is_err() {
         let how = format!("the clients did not come to an end; open: {}", world.open());
         world.broken("clients", &how);
@@ -110,6 +110,7 @@ async fn run(seed: u64, setup: &Setup) -> Report {
     workers.land_writes().await;
     nodes.settle(CALM).await;
     world.settled();
+    client::end(clients);
     nodes.stop().await;
     workers.stop().await;
     world.report(seed)

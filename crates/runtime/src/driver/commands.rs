@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steadfast_core::Answer;
 use steadfast_core::command::{Command, CommandBody};
-use steadfast_core::id::{AgentName, CallId, Seq};
+use steadfast_core::id::{AgentName, CallId, Epoch, Seq};
 use steadfast_core::input::Input;
 use steadfast_core::session::Existence;
 use steadfast_protocol::record::Cause;
@@ -61,9 +61,8 @@ impl Driver {
                 return self.command_came(*command, drive, reply).await;
             }
             Knock::Mail { up_to, reply } => self.mail_came(up_to, reply),
-            // Its owner elsewhere needs no waking.
-            Knock::Wake { reply, .. } if self.stance == Stance::Elsewhere => {
-                let _ = reply.send(Ok(()));
+            Knock::Wake { timer, reply } if self.stance == Stance::Elsewhere => {
+                let _ = reply.send(self.woken_elsewhere(timer));
             }
             Knock::Wake { timer, reply } => match self.woken(timer).await {
                 Ok(()) => self.wait(Waiting::Wake { reply }),
@@ -79,6 +78,15 @@ impl Driver {
             Knock::Superseded { .. } => {}
         }
         self.mail_was_read_since();
+    }
+
+    /// An owner elsewhere needs no waking. But a timer is set by who has let go: one of the owner
+    /// that was read here says that the session was let go since.
+    fn woken_elsewhere(&self, timer: Option<Epoch>) -> Result<(), Refusal> {
+        match timer {
+            Some(epoch) if epoch >= self.journal.committed().epoch => Err(Refusal::Again),
+            Some(_) | None => Ok(()),
+        }
     }
 
     pub(super) async fn commanded(&mut self, command: Command, drive: Option<Drive>, reply: Reply) {

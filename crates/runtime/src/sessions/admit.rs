@@ -188,9 +188,9 @@ impl Sessions {
         match answer.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Refusal::Error(error))) => Err(KnockError::NotNow(error.to_string())),
-            // Its owner there needs no waking.
-            Ok(Err(Refusal::Elsewhere(_))) => Ok(()),
-            Ok(Err(Refusal::Again | Refusal::Releasing)) => {
+            // Its owner there needs no waking; whether a timer is still its affair, it was not asked.
+            Ok(Err(Refusal::Elsewhere(_))) if timer.is_none() => Ok(()),
+            Ok(Err(Refusal::Again | Refusal::Releasing | Refusal::Elsewhere(_))) => {
                 door.gone().await;
                 Err(KnockError::Gone)
             }

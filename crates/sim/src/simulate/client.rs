@@ -39,16 +39,22 @@ pub(super) fn start_all(world: &World) -> Vec<Client> {
         .collect()
 }
 
-/// Waits until every client has done all it wanted; those that only react are then ended.
-pub(super) async fn finish(world: &World, clients: Vec<Client>) {
+/// Waits until every client has done all it wanted, and nothing is under way.
+pub(super) async fn finish(world: &World, clients: &mut [Client]) {
     for client in clients {
-        if client.acts.await.is_err() {
+        if (&mut client.acts).await.is_err() {
             world.broken("clients", "a client panicked");
         }
-        // People answer for as long as anything waits for them.
         while !world.is_settled() {
             tokio::time::sleep(Duration::from_secs(10)).await;
         }
+    }
+}
+
+/// Ends those that only react: for as long as letters may land late, people answer what they ask.
+pub(super) fn end(clients: Vec<Client>) {
+    for client in clients {
+        client.acts.abort();
         client.answers.abort();
         client.follows.abort();
     }
