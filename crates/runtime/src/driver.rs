@@ -25,6 +25,7 @@ mod landing;
 mod letting_go;
 mod mail;
 mod outcome;
+mod proof;
 mod release;
 
 use std::collections::VecDeque;
@@ -50,6 +51,7 @@ use chores::{Chore, Chores};
 use commands::Waiter;
 use landing::{Landing, Round};
 use mail::Mailroom;
+use proof::Proof;
 
 /// How the driver of a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +131,7 @@ pub(crate) struct Driver {
     claim: Option<u64>,
     dispatcher: Dispatcher,
     waiters: VecDeque<Waiter>,
+    proof: Proof,
     mailroom: Mailroom,
     chores: Chores,
     packer: Packer,
@@ -229,6 +232,7 @@ impl Driver {
             landing: None,
             claim: None,
             waiters: VecDeque::new(),
+            proof: Proof::default(),
             mailroom: Mailroom::default(),
             chores: Chores::new(),
             packer: Packer::knowing(opened.receipt_runs),
@@ -321,6 +325,7 @@ impl Driver {
             }
             WakeUp::Knocked(Some(knock)) => Box::pin(self.knocked(knock)).await,
             WakeUp::Knocked(None) => self.inbox_open = false,
+            WakeUp::ChoreDone(Chore::TailRead(tail)) => return self.tail_read(tail),
             WakeUp::ChoreDone(chore) => Box::pin(self.chore_done(chore)).await,
             WakeUp::AlarmRang => self.alarm_rang(),
         }
@@ -379,6 +384,9 @@ impl Driver {
             .journal
             .depart(&self.host.node, self.host.options.record_bytes_max)
             .map_err(|error| error.to_string())?;
+        if departure.is_some() {
+            self.proof.departs();
+        }
         self.landing = departure
             .map(|departure| Landing::begin(&self.host, &self.seat.key, departure, self.claim));
         Ok(())
@@ -396,6 +404,7 @@ impl Driver {
         self.seat.takes_over(!self.has_taken_over());
         self.note(&record, fence);
         self.seat.feed.commit(record, bytes);
+        self.proven_by_commit();
         self.answer_committed();
         self.keep_house();
     }

@@ -29,16 +29,18 @@ fn every_interleaving_keeps_the_promises() {
 
 /// Looks into all scopes a little before it looks into any deeply.
 fn find(mutant: Mutant) -> Option<String> {
-    [1_000, 4_000, 16_000, 64_000].into_iter().find_map(|states_max| {
-        let bounds = Bounds {
-            states_max,
-            ..BOUNDS
-        };
-        scope::all().iter().find_map(|scope| {
-            let violation = explore(scope, Some(mutant), bounds).violation?;
-            Some(format!("{}: {}", scope.name, violation.promise))
+    [1_000, 4_000, 16_000, 64_000]
+        .into_iter()
+        .find_map(|states_max| {
+            let bounds = Bounds {
+                states_max,
+                ..BOUNDS
+            };
+            scope::all().iter().find_map(|scope| {
+                let violation = explore(scope, Some(mutant), bounds).violation?;
+                Some(format!("{}: {}", scope.name, violation.promise))
+            })
         })
-    })
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use steadfast_store::directory::DirectoryEntry;
 use steadfast_store::error::ReadError;
+use steadfast_store::log::Tail;
 use steadfast_store::mailbox::Letter;
 use tokio::task::{self, JoinSet};
 
@@ -16,6 +17,8 @@ use crate::snapshot;
 /// A chore that ended.
 pub(super) enum Chore {
     MailRead(Result<Vec<Letter>, ReadError>),
+    /// Where the log ends, for an answer that leaves nothing in it.
+    TailRead(Result<Tail, ReadError>),
     /// A snapshot that covers so many Records more than the one before.
     Snapshot(Packer, Result<u64, String>),
     Directory(Option<DirectoryEntry>),
@@ -80,8 +83,10 @@ impl Driver {
             Chore::Done(what, Err(error)) => {
                 tracing::warn!(session = %self.seat.key, what, error, "chore not done");
             }
-            Chore::Done(_, Ok(())) => {}
+            // The loop looks at it.
+            Chore::TailRead(_) | Chore::Done(_, Ok(())) => {}
             Chore::Failed(id) => {
+                self.reading_failed(id);
                 tracing::error!(session = %self.seat.key, "a chore panicked");
                 if self.chores.snapshot == Some(id) {
                     self.chores.snapshot = None;
@@ -146,7 +151,8 @@ impl Driver {
             match self.chores.next().await {
                 chore @ (Chore::Snapshot(..) | Chore::Failed(_)) => self.chore_done(chore).await,
                 // What it brings is of no use to an owner that has let go.
-                Chore::MailRead(_) | Chore::Directory(_) | Chore::Done(..) => {}
+                Chore::MailRead(_) | Chore::TailRead(_) | Chore::Directory(_) | Chore::Done(..) => {
+                }
             }
         }
         if self.records_since_snapshot >= self.host.options.snapshot_at_release_records_min {

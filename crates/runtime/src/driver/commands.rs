@@ -23,6 +23,8 @@ use crate::triage::{self, Slot};
 /// Who waits until all that was decided so far is committed.
 pub(super) struct Waiter {
     seq: Seq,
+    /// Which proof it needs.
+    number: u64,
     what: Waiting,
 }
 
@@ -229,7 +231,8 @@ impl Driver {
 
     fn wait(&mut self, what: Waiting) {
         let seq = self.journal.decided_seq();
-        self.waiters.push_back(Waiter { seq, what });
+        let number = self.number_of_question();
+        self.waiters.push_back(Waiter { seq, number, what });
         self.answer_committed();
     }
 
@@ -239,7 +242,7 @@ impl Driver {
         while self
             .waiters
             .front()
-            .is_some_and(|waiter| waiter.seq <= committed.seq)
+            .is_some_and(|waiter| waiter.seq <= committed.seq && self.proof.covers(waiter.number))
         {
             let Some(waiter) = self.waiters.pop_front() else {
                 return;
