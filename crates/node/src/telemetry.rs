@@ -9,6 +9,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use thiserror::Error;
 use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::{FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -58,8 +59,15 @@ impl Telemetry {
                 .with_tracer(provider.tracer("steadfast"))
                 .with_filter(spans_exported)
         });
+        // A line says itself which session it is about. Its turn, step and call are told only in
+        // detailed logs: a turn has seven spans, and writing them down costs more than to log it.
+        let context_shown = lines_shown
+            .max_level_hint()
+            .is_none_or(|level| level >= LevelFilter::DEBUG);
+        let context = filter_fn(move |metadata| context_shown || metadata.is_event())
+            .with_max_level_hint(LevelFilter::TRACE);
         tracing_subscriber::registry()
-            .with(lines(options.log_format).with_filter(lines_shown))
+            .with(lines(options.log_format).with_filter(lines_shown.and(context)))
             .with(spans)
             .try_init()?;
         Ok(Self { traces })

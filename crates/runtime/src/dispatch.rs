@@ -171,9 +171,12 @@ impl Dispatcher {
         };
         let agent = task.agent().map(Arc::as_ref);
         let span = self.spans.of(&task.session, agent, effect);
+        let session = Arc::clone(&task.session);
         let run = async move {
             let run = AssertUnwindSafe(run(task, slot)).catch_unwind();
-            let ended = run.await.unwrap_or_else(|_| Ended::panicked(effect));
+            let ended = run
+                .await
+                .unwrap_or_else(|_| Ended::panicked(&session.key, effect));
             Finished {
                 effect,
                 input: ended.input,

@@ -29,6 +29,9 @@ pub(crate) fn join(span: &Span, parent: Option<Traceparent>) {
 
 /// A span's context, where spans are exported.
 pub(crate) fn context_of(span: &Span) -> Option<Traceparent> {
+    if span.is_disabled() {
+        return None;
+    }
     let context = span.context();
     let span = context.span();
     let context = span.span_context();

@@ -105,6 +105,10 @@ fn begin_turn(session: &Session, agent: Option<&Agent>, turn: &Turn) -> Span {
         parent: None, "turn", session = %session.key, turn = %turn.id,
         otel.name = format_args!("invoke_agent {name}"),
     );
+    // Where nobody looks at spans, nothing is written down for them.
+    if span.is_disabled() {
+        return span;
+    }
     trace::join(&span, turn.options.traceparent);
     describe(
         &span,
@@ -121,6 +125,9 @@ fn begin_turn(session: &Session, agent: Option<&Agent>, turn: &Turn) -> Span {
 }
 
 fn ends_turn(span: &Span, outcome: &TurnOutcome) {
+    if span.is_disabled() {
+        return;
+    }
     match outcome {
         TurnOutcome::Completed { finish } => {
             describe(
@@ -145,6 +152,9 @@ fn names_model(span: &Span, agent: &Agent) {
 }
 
 fn asks_model(span: &Span, session: &Session, agent: Option<&Agent>) {
+    if span.is_disabled() {
+        return;
+    }
     let Some(agent) = agent else { return };
     let name = format!("chat {}", agent.settings.model);
     span.record("otel.name", name.as_str());
@@ -159,6 +169,9 @@ fn asks_model(span: &Span, session: &Session, agent: Option<&Agent>) {
 }
 
 fn runs_tool(span: &Span, session: &Session, id: CallId) {
+    if span.is_disabled() {
+        return;
+    }
     let Some(call) = session.call(id) else { return };
     let name = format!("execute_tool {}", call.tool);
     span.record("otel.name", name.as_str());
@@ -176,6 +189,9 @@ fn runs_tool(span: &Span, session: &Session, id: CallId) {
 
 /// What a span says of the reply that came.
 pub(super) fn replied(span: &Span, reply: &ModelReply) {
+    if span.is_disabled() {
+        return;
+    }
     let count = |tokens: u64| Value::I64(i64::try_from(tokens).unwrap_or(i64::MAX));
     let usage = &reply.usage;
     describe(
@@ -204,6 +220,9 @@ pub(super) fn not_replied(span: &Span, failure: &ModelFailure) {
 
 /// What a span says of an attempt that ended.
 pub(super) fn ran(span: &Span, outcome: &CallOutcome) {
+    if span.is_disabled() {
+        return;
+    }
     match outcome {
         CallOutcome::Done(output) => {
             if let Stored::Inline(said) = &output.output

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steadfast_core::call::Call;
 use steadfast_core::effect::Effect;
-use steadfast_core::id::{CallId, Timestamp};
+use steadfast_core::id::{CallId, SessionKey, Timestamp};
 use steadfast_core::input::{CallOutcome, CheckAnswer, FailureClass, Input, ModelFailure};
 use steadfast_core::session::Session;
 use steadfast_harness::native::kept::KeptHistory;
@@ -96,8 +96,8 @@ impl Ended {
 
     /// The effect's own code panicked: for a tool nobody knows what happened, a model may be asked
     /// again.
-    pub(super) fn panicked(effect: Effect) -> Self {
-        tracing::error!(%effect, "an effect panicked");
+    pub(super) fn panicked(session: &SessionKey, effect: Effect) -> Self {
+        tracing::error!(%session, %effect, "an effect panicked");
         match effect {
             Effect::ModelCall { .. } | Effect::Compaction { .. } => Self::failed(
                 effect,
