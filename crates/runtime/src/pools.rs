@@ -3,14 +3,14 @@
 //! ```text
 //!   session's effect --reserve--> Desk: a place in the tool's bound and in its pool's bound
 //!          |                        (full: waits in line; tools take turns, then sessions do)
-//!          +--start--> Worker, an actor linked to its pool's supervisor, for one attempt
+//!          +--work---> Worker, an actor linked to its pool's supervisor: an idle one, or a new one
 //!          <--outcome--
 //! ```
 //!
-//! A worker that panics costs its own call; one that is no longer wanted is killed. There is no
-//! worker, and no memory, for a tool that does not run. Rust functions, of which nobody can be sure
-//! that they never block a thread, may be given threads of their own: then the worst that they can
-//! hold up is each other.
+//! A worker that panics costs its own call; what is no longer wanted is called off. A worker does one
+//! attempt at a time, and a pool keeps a bounded number of idle ones. Rust functions, of which nobody
+//! can be sure that they never block a thread, may be given threads of their own: then the worst that
+//! they can hold up is each other.
 
 mod attempt;
 mod desk;
@@ -30,26 +30,37 @@ use desk::Desk;
 pub(crate) use desk::Slot;
 use threads::Threads;
 pub(crate) use worker::Running;
-use worker::Warden;
+use worker::{Crew, Idle, Warden};
 
 /// All pools of a node.
 pub(crate) struct Pools {
     desk: Arc<Desk>,
-    /// Supervisor of each pool's workers, in the order of [`Executor::ALL`].
-    wardens: Vec<(Executor, ActorRef<worker::Nothing>)>,
+    pools: Vec<Pool>,
     threads: Threads,
+}
+
+/// The workers of one kind of executor.
+struct Pool {
+    of: Executor,
+    /// Their supervisor.
+    warden: ActorRef<worker::Nothing>,
+    idle: Arc<Idle>,
 }
 
 impl Pools {
     /// Pools without anybody in them.
     pub(crate) async fn start(options: &PoolOptions) -> Result<Self, SpawnErr> {
-        let mut wardens = Vec::with_capacity(Executor::ALL.len());
+        let mut pools = Vec::with_capacity(Executor::ALL.len());
         for executor in Executor::ALL {
-            wardens.push((executor, Warden::spawn(executor).await?));
+            pools.push(Pool {
+                of: executor,
+                warden: Warden::spawn(executor).await?,
+                idle: Arc::default(),
+            });
         }
         Ok(Self {
             desk: Arc::new(Desk::new(options)),
-            wardens,
+            pools,
             threads: Threads::new(options.function_threads),
         })
     }
@@ -64,14 +75,13 @@ impl Pools {
         self.desk.reserve(tool, session).await
     }
 
-    /// Starts a worker that does `work`; dropping what is returned kills it.
+    /// Has a worker do `work`; dropping what is returned calls it off.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         executor: Executor,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<Running<T>, SpawnErr> {
-        let warden = self.wardens.iter().find(|(of, _)| *of == executor);
-        let Some((_, warden)) = warden else {
+        let Some(pool) = self.pools.iter().find(|pool| pool.of == executor) else {
             return Err(SpawnErr::StartupFailed("no such pool".into()));
         };
         let threads = match executor {
@@ -79,15 +89,20 @@ impl Pools {
             // A thread of its own, or our own code that never blocks.
             Executor::Blocking | Executor::Http | Executor::Command | Executor::Mcp => None,
         };
-        worker::spawn(warden.get_cell(), threads, work).await
+        let crew = Crew {
+            warden: pool.warden.get_cell(),
+            idle: Arc::clone(&pool.idle),
+            threads,
+        };
+        crew.run(work).await
     }
 }
 
 impl Drop for Pools {
     fn drop(&mut self) {
-        for (_, warden) in &self.wardens {
+        for pool in &self.pools {
             // All its workers end with it.
-            warden.kill();
+            pool.warden.kill();
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Attempt {
 
 impl Pools {
     /// Runs a tool in a worker of its own. When `stop` says why, it is asked to stop and has a grace
-    /// to answer; then the worker is killed, and nobody knows what it did.
+    /// to answer; then its work is called off, and nobody knows what it did.
     pub(crate) async fn attempt(
         &self,
         attempt: Attempt,

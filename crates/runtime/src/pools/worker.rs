@@ -1,58 +1,95 @@
-//! The actor that runs one attempt of a tool call, and the supervisor of a pool's workers.
+//! The actor that runs attempts of tool calls, one after the other, and the supervisor of a pool's
+//! workers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
+use futures_util::future::{AbortHandle, Abortable, BoxFuture};
+use ractor::{
+    Actor, ActorCell, ActorProcessingErr, ActorRef, MessagingErr, SpawnErr, SupervisionEvent,
+};
 use steadfast_tools::worker::Executor;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Does one piece of work and is gone.
+/// Workers of a pool that wait for work, at most; others go when theirs is done.
+const IDLE_MAX: usize = 64;
+
+/// Does what it is given, and is gone when that panics.
 struct Worker;
 
-/// The one message of a worker.
-pub(super) struct Work;
+/// One piece of work. A worker has no second one waiting: it is given work only while it is idle.
+pub(super) struct Work(Job);
 
 type Job = BoxFuture<'static, ()>;
 
-/// What a worker begins with: the work, and the threads that do it unless they are its own.
+/// Workers of one pool that have nothing to do.
+#[derive(Default)]
+pub(super) struct Idle(Mutex<Vec<ActorRef<Work>>>);
+
+impl Idle {
+    fn lock(&self) -> MutexGuard<'_, Vec<ActorRef<Work>>> {
+        // One operation at a time: a panic elsewhere means nothing here.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Option<ActorRef<Work>> {
+        self.lock().pop()
+    }
+
+    /// `false`: there are enough.
+    fn put(&self, worker: ActorRef<Work>) -> bool {
+        let mut idle = self.lock();
+        let has_room = idle.len() < IDLE_MAX;
+        if has_room {
+            idle.push(worker);
+        }
+        has_room
+    }
+}
+
+/// What a worker begins with: its first work, where it waits for more, and the threads that do it
+/// unless they are its own.
 struct Start {
-    work: Job,
+    first: Work,
+    rest: Rest,
+}
+
+struct Rest {
+    idle: Arc<Idle>,
     threads: Option<Handle>,
 }
 
 impl Actor for Worker {
     type Msg = Work;
-    type State = Option<Start>;
+    type State = Rest;
     type Arguments = Start;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Work>,
-        start: Start,
-    ) -> Result<Option<Start>, ActorProcessingErr> {
-        myself.cast(Work)?;
-        Ok(Some(start))
+        Start { first, rest }: Start,
+    ) -> Result<Rest, ActorProcessingErr> {
+        myself.cast(first)?;
+        Ok(rest)
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Work>,
-        Work: Work,
-        start: &mut Option<Start>,
+        Work(work): Work,
+        rest: &mut Rest,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some(Start { work, threads }) = start.take() {
-            match threads {
-                None => work.await,
-                // The worker itself stays where nothing blocks, so that it can always be killed.
-                Some(threads) => AbortOnDropHandle::new(threads.spawn(work)).await?,
-            }
+        match &rest.threads {
+            None => work.await,
+            // The worker itself stays where nothing blocks, so that it can always be killed.
+            Some(threads) => AbortOnDropHandle::new(threads.spawn(work)).await?,
         }
-        myself.stop(None);
+        if !rest.idle.put(myself.clone()) {
+            myself.stop(None);
+        }
         Ok(())
     }
 }
@@ -83,9 +120,9 @@ impl Begun {
     }
 }
 
-/// A worker at work.
+/// Work that a worker does.
 pub(crate) struct Running<T> {
-    worker: ActorRef<Work>,
+    work: AbortHandle,
     outcome: oneshot::Receiver<T>,
     begun: Arc<Begun>,
 }
@@ -104,35 +141,55 @@ impl<T> Running<T> {
 
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
-        self.worker.kill();
+        self.work.abort();
     }
 }
 
-/// Starts a worker under a pool's supervisor.
-pub(super) async fn spawn<T: Send + 'static>(
-    warden: ActorCell,
-    threads: Option<Handle>,
-    work: impl Future<Output = T> + Send + 'static,
-) -> Result<Running<T>, SpawnErr> {
-    let begun = Arc::new(Begun::default());
-    let (answer, outcome) = oneshot::channel();
-    let may_begin = Arc::clone(&begun);
-    let work = async move {
-        if may_begin.begin() {
-            // Nobody hears it when the call was given up meanwhile.
-            let _given_up = answer.send(work.await);
+/// Where a pool's workers come from.
+pub(super) struct Crew {
+    pub(super) warden: ActorCell,
+    pub(super) idle: Arc<Idle>,
+    pub(super) threads: Option<Handle>,
+}
+
+impl Crew {
+    /// Has an idle worker do this, or a new one.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<Running<T>, SpawnErr> {
+        let begun = Arc::new(Begun::default());
+        let (answer, outcome) = oneshot::channel();
+        let (abort, registration) = AbortHandle::new_pair();
+        let running = Running {
+            work: abort,
+            outcome,
+            begun: Arc::clone(&begun),
+        };
+        let work = async move {
+            if begun.begin() {
+                // Nobody hears it when the call was given up meanwhile.
+                let _given_up = answer.send(work.await);
+            }
+        };
+        // Only the work is called off; its worker goes on to the next.
+        let mut work = Work(Abortable::new(work, registration).map(drop).boxed());
+        while let Some(worker) = self.idle.take() {
+            match worker.cast(work) {
+                Ok(()) => return Ok(running),
+                // It ended while it was idle.
+                Err(MessagingErr::SendErr(back)) => work = back,
+                Err(error) => return Err(SpawnErr::StartupFailed(error.to_string().into())),
+            }
         }
-    };
-    let start = Start {
-        work: work.boxed(),
-        threads,
-    };
-    let (worker, _) = Actor::spawn_linked(None, Worker, start, warden).await?;
-    Ok(Running {
-        worker,
-        outcome,
-        begun,
-    })
+        let rest = Rest {
+            idle: self.idle,
+            threads: self.threads,
+        };
+        let start = Start { first: work, rest };
+        Actor::spawn_linked(None, Worker, start, self.warden).await?;
+        Ok(running)
+    }
 }
 
 /// Supervises the workers of one pool.
