@@ -50,11 +50,24 @@ fn word(outcome: &TurnOutcome) -> &'static str {
     }
 }
 
-/// Writes an entry; one that is not written is shown with the next change.
-pub(crate) async fn put(host: &Host, key: &SessionKey, entry: DirectoryEntry) {
-    if let Err(error) = host.stores.directory.put(key, entry).await {
+/// Whether a list that shows `shown` need not be told `now`: that its owner let go is no change of
+/// the session.
+pub(crate) fn tells(shown: &DirectoryEntry, now: &DirectoryEntry) -> bool {
+    let as_of_then = DirectoryEntry {
+        updated_at: shown.updated_at,
+        seq: shown.seq,
+        ..now.clone()
+    };
+    *shown == as_of_then
+}
+
+/// Writes an entry, and says whether it is; one that is not is shown with the next change.
+pub(crate) async fn put(host: &Host, key: &SessionKey, entry: DirectoryEntry) -> bool {
+    let written = host.stores.directory.put(key, entry).await;
+    if let Err(error) = &written {
         tracing::debug!(session = %key, %error, "directory entry not written");
     }
+    written.is_ok()
 }
 
 /// Shows that a session's log cannot be right, if it can be said whose session it is.

@@ -9,7 +9,7 @@ use steadfast_store::log::Tail;
 use steadfast_store::mailbox::Letter;
 use tokio::task::{self, JoinSet};
 
-use super::Driver;
+use super::{Driver, Stance};
 use crate::directory;
 use crate::pack::Packer;
 use crate::snapshot;
@@ -99,8 +99,18 @@ impl Driver {
         }
     }
 
+    /// Whether the directory tells this of the session already.
+    pub(super) fn shows(&self, entry: &DirectoryEntry) -> bool {
+        let shown = self.chores.shown.as_ref();
+        shown.is_some_and(|shown| directory::tells(shown, entry))
+    }
+
     /// Starts what is due after a commit.
     pub(super) fn keep_house(&mut self) {
+        // The release puts all away itself.
+        if self.stance == Stance::Releasing {
+            return;
+        }
         if self.chores.snapshot.is_none() && self.records_since_snapshot >= self.snapshot_due {
             let chore = self.snapshot();
             self.chores.snapshot = Some(self.chores.spawn(chore));
@@ -118,8 +128,8 @@ impl Driver {
             let entry = session.as_deref().and_then(directory::entry);
             match (session, entry) {
                 (Some(session), Some(entry)) if shown.as_ref() != Some(&entry) => {
-                    directory::put(&host, &session.key, entry.clone()).await;
-                    Chore::Directory(Some(entry))
+                    let written = directory::put(&host, &session.key, entry.clone()).await;
+                    Chore::Directory(written.then_some(entry))
                 }
                 _ => Chore::Directory(shown),
             }

@@ -120,7 +120,9 @@ impl Driver {
     /// Snapshot and directory, for who opens or lists it next.
     async fn put_away(&mut self, session: &Session) {
         self.snapshot_for_next().await;
-        if let Some(entry) = directory::entry(session) {
+        if let Some(entry) = directory::entry(session)
+            && !self.shows(&entry)
+        {
             directory::put(&self.host, &session.key, entry).await;
         }
     }

@@ -223,7 +223,9 @@ impl Sessions {
             tracing::warn!(session = %key, %error, "snapshot not removed");
         }
         match directory::entry(session) {
-            Some(entry) => directory::put(host, key, entry).await,
+            Some(entry) => {
+                directory::put(host, key, entry).await;
+            }
             None => {
                 if let Err(error) = host.stores.directory.remove(key).await {
                     tracing::warn!(session = %key, %error, "directory entry not removed");
