@@ -58,6 +58,9 @@ pub enum DecodeError {
     },
 }
 
+/// Room made at once for what is written: most Records fit.
+const CAPACITY_BYTES: usize = 1024;
+
 /// One kind of thing that is kept as bytes.
 pub(crate) struct Format {
     /// Its name in errors.
@@ -71,7 +74,8 @@ pub(crate) struct Format {
 impl Format {
     pub(crate) fn encode<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, EncodeError> {
         let what = self.what;
-        let mut bytes = vec![self.version];
+        let mut bytes = Vec::with_capacity(CAPACITY_BYTES);
+        bytes.push(self.version);
         write(what, value, &mut bytes)?;
         if bytes.len() > self.bytes_max {
             return Err(EncodeError::TooLarge {
