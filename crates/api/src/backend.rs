@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use steadfast_core::command::{Command, CommandBody};
 use steadfast_core::content::BlobHash;
-use steadfast_core::id::{CommandId, Seq, SessionId, SessionKey, TenantId};
+use steadfast_core::id::{CommandId, MessageId, Seq, SessionId, SessionKey, TenantId};
 use steadfast_core::session::{Existence, Session};
 use steadfast_protocol::record::Record;
 use steadfast_runtime::agent::{Agents, Drive};
@@ -116,6 +116,15 @@ impl Backend {
     /// What is committed after an event, and with `live` what is shown before.
     pub(crate) fn follow(&self, key: &SessionKey, after: Seq, live: bool) -> Follower {
         self.sessions.follow(key, after, live)
+    }
+
+    /// The state of a session in which a message is over, once it is; without a deadline.
+    pub(crate) async fn message_over(
+        &self,
+        key: &SessionKey,
+        id: &MessageId,
+    ) -> Result<Arc<Session>, Problem> {
+        Ok(self.sessions.message_over(key, id).await?)
     }
 
     /// Whether a command of this id waits in the session's mailbox.

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use serde::Serialize;
 use steadfast_core::content::{ReplyPart, Stored};
 use steadfast_core::event::{Event, TurnOutcome, Verdict};
 use steadfast_core::id::{MessageId, Seq, SessionKey, TurnId};
 use steadfast_core::receipt::{End, Progress};
 use steadfast_core::session::Session;
+use steadfast_core::transcript::ItemBody;
 use steadfast_protocol::record::Record;
-use steadfast_runtime::sessions::Followed;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
@@ -151,12 +150,41 @@ impl Receipt {
         mut self,
         backend: &Backend,
         key: &SessionKey,
+        session: &Session,
     ) -> Result<Self, Problem> {
         if let Some((turn, seq)) = self.ended.filter(|_| self.state == State::Completed) {
-            self.text = last_text(backend, key, turn, seq).await?;
+            let parts = match said_last(session, turn) {
+                Some(parts) => Some(parts.to_vec()),
+                None => said_in_log(backend, key, turn, seq).await?,
+            };
+            self.text = match parts {
+                Some(parts) => Some(text_of(backend, key, parts).await?),
+                None => None,
+            };
         }
         Ok(self)
     }
+}
+
+/// The last reply of a turn, if the state holds it and tells that it is: nothing came after the turn.
+fn said_last(session: &Session, turn: TurnId) -> Option<&[Stored<ReplyPart>]> {
+    let ended_last = session
+        .last_turn
+        .as_ref()
+        .is_some_and(|last| last.id == turn);
+    if !ended_last || session.turn.is_some() || !session.queue.is_empty() {
+        return None;
+    }
+    for item in session.transcript.items.iter().rev() {
+        match &item.body {
+            ItemBody::Reply {
+                turn: of, parts, ..
+            } => return (*of == turn).then_some(parts),
+            ItemBody::User { .. } | ItemBody::Results { .. } | ItemBody::Note { .. } => {}
+            ItemBody::Summary { .. } | ItemBody::Packed { .. } => return None,
+        }
+    }
+    None
 }
 
 /// The last found thing among the events after `after`, up to `until`.
@@ -178,25 +206,30 @@ fn find_last<T>(
     found
 }
 
-/// The text of the last reply of a turn that ended with the event `ended`.
-async fn last_text(
+/// What the last reply of a turn that ended with the event `ended` said, as the log tells.
+async fn said_in_log(
     backend: &Backend,
     key: &SessionKey,
     turn: TurnId,
     ended: Seq,
-) -> Result<Option<String>, Problem> {
+) -> Result<Option<Vec<Stored<ReplyPart>>>, Problem> {
     // The reply stands shortly before the end; further back only if much was decided meanwhile.
     let mut span = 32_u64;
-    let parts = loop {
+    loop {
         let after = Seq(ended.0.saturating_sub(span).max(turn.0.0));
-        if let Some(parts) = last_reply(backend, key, turn, after, ended).await? {
-            break parts;
-        }
-        if after == turn.0 {
-            return Ok(None);
+        let parts = last_reply(backend, key, turn, after, ended).await?;
+        if parts.is_some() || after == turn.0 {
+            return Ok(parts);
         }
         span = span.saturating_mul(8);
-    };
+    }
+}
+
+async fn text_of(
+    backend: &Backend,
+    key: &SessionKey,
+    parts: Vec<Stored<ReplyPart>>,
+) -> Result<String, Problem> {
     let mut text = String::new();
     for part in parts {
         let part = match part {
@@ -207,7 +240,7 @@ async fn last_text(
             text.push_str(&more);
         }
     }
-    Ok(Some(text))
+    Ok(text)
 }
 
 async fn last_reply(
@@ -269,38 +302,20 @@ pub(crate) async fn wait(
     shutdown: &CancellationToken,
 ) -> Result<Receipt, Problem> {
     let deadline = tokio::time::Instant::now() + patience;
-    let session = backend.load_any(key).await?;
+    let mut session = backend.load_any(key).await?;
     let mut receipt = Receipt::in_session(&session, id).unwrap_or_else(|| Receipt::accepted(id));
-    let mut session = session;
-    let mut follower = backend.follow(key, session.seq, false);
-    while !receipt.is_final() {
-        let next = tokio::select! {
-            () = shutdown.cancelled() => break,
-            () = tokio::time::sleep_until(deadline) => break,
-            next = follower.next() => next,
+    if !receipt.is_final() {
+        let over = tokio::select! {
+            over = backend.message_over(key, id) => Some(over?),
+            () = shutdown.cancelled() => None,
+            () = tokio::time::sleep_until(deadline) => None,
         };
-        match next {
-            Some(Ok(Followed::Record { record, .. })) if concerns(&record, id) => {
-                session = backend.load_any(key).await?;
-                if let Some(now) = Receipt::in_session(&session, id) {
-                    receipt = now;
-                }
-            }
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return Err(error.into()),
-            None => break,
-        }
+        session = match over {
+            Some(session) => session,
+            None => backend.load_any(key).await?,
+        };
+        receipt = Receipt::in_session(&session, id).unwrap_or(receipt);
     }
     let receipt = receipt.with_error(backend, key, &session).await?;
-    receipt.with_text(backend, key).await
-}
-
-/// Whether a message may stand elsewhere after this Record.
-fn concerns(record: &Record, id: &MessageId) -> bool {
-    let events = record.entries.iter().flat_map(|entry| &entry.events);
-    events.into_iter().any(|event| match event {
-        Event::TurnStarted { .. } | Event::MessageJoined { .. } | Event::TurnEnded { .. } => true,
-        Event::CommandSettled { command, .. } => command == id,
-        _ => false,
-    })
+    receipt.with_text(backend, key, &session).await
 }

@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steadfast_core::effect::Effect;
+use steadfast_core::event::{Event, Verdict};
 use steadfast_core::id::{Epoch, Seq, SessionKey, TurnId};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::record::Record;
 use steadfast_store::live::Live;
-use tokio::sync::watch;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
 
 /// Newest Records kept, at most.
 const RECORDS_MAX: usize = 16;
@@ -70,6 +72,8 @@ pub(crate) struct Feed {
     inner: Mutex<Inner>,
     /// Changes after each Record that is kept here, and when the owner is gone.
     kept: watch::Sender<u64>,
+    /// Notified when a message may be over, and when the owner is gone.
+    over: Notify,
 }
 
 /// The count of Records of an owner that is gone.
@@ -107,6 +111,7 @@ impl Feed {
             bytes_max,
             inner: Mutex::default(),
             kept: watch::Sender::new(0),
+            over: Notify::new(),
         }
     }
 
@@ -196,9 +201,21 @@ impl Feed {
         (!gone).then_some(Kept(kept))
     }
 
+    /// Ready when a message may be over, or when the owner is gone; to be enabled before the state
+    /// is looked at. Of most Records those who wait for a message need not hear.
+    pub(crate) fn over(&self) -> Notified<'_> {
+        self.over.notified()
+    }
+
+    /// Whether nothing more comes from here.
+    pub(crate) fn is_gone(&self) -> bool {
+        *self.kept.borrow() == GONE
+    }
+
     /// The owner is gone: nothing more is kept here.
     pub(crate) fn end(&self) {
         self.kept.send_replace(GONE);
+        self.over.notify_waiters();
     }
 
     /// Forgets the Records that are kept, which stand in the log.
@@ -210,8 +227,12 @@ impl Feed {
 
     /// Keeps a committed Record of this size for followers, and wakes them.
     pub(crate) fn commit(&self, record: Arc<Record>, bytes: usize) {
+        let over = may_end_a_message(&record);
         self.keep(record, bytes);
         self.kept.send_modify(|count| *count += 1);
+        if over {
+            self.over.notify_waiters();
+        }
     }
 
     fn keep(&self, record: Arc<Record>, bytes: usize) {
@@ -251,6 +272,22 @@ impl Feed {
             .map(|step| step.frames.clone())
             .unwrap_or_default()
     }
+}
+
+/// Whether some message may be over with a Record that was not before.
+pub(crate) fn may_end_a_message(record: &Record) -> bool {
+    let events = record.entries.iter().flat_map(|entry| &entry.events);
+    events.into_iter().any(|event| {
+        matches!(
+            event,
+            Event::TurnEnded { .. }
+                | Event::MessageLost { .. }
+                | Event::CommandSettled {
+                    verdict: Verdict::Rejected { .. },
+                    ..
+                }
+        )
+    })
 }
 
 /// What a frame takes.

@@ -5,6 +5,7 @@ mod damage;
 mod decided;
 mod follow;
 mod fork;
+mod over;
 mod read;
 mod repair;
 mod repaired;
