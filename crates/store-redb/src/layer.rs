@@ -65,6 +65,16 @@ impl Layer {
         self.tables.of(name).range::<_, [u8]>(bounds)
     }
 
+    /// The last key of a range of which something is known.
+    pub(crate) fn last(&self, name: TableName, range: &KeyRange) -> Option<(&Bytes, &Change)> {
+        let (key, change) = self
+            .tables
+            .of(name)
+            .get_prev::<[u8]>(&range.end)
+            .filter(|(key, _)| ***key < *range.end)?;
+        (**key >= *range.first).then_some((key, change))
+    }
+
     /// What is known of a table's rows from `first` on, in order.
     pub(crate) fn from(&self, name: TableName, first: &[u8]) -> Changes<'_> {
         let bounds: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Included(first), Bound::Unbounded);

@@ -84,7 +84,42 @@ impl<'a> Sight<'a> {
 
     /// The last row of a range.
     pub(crate) fn last(&self, name: TableName, range: &KeyRange) -> Result<Option<Row>, Fault> {
-        self.walk(name, range, Direction::Down)?.next().transpose()
+        if range.first >= range.end {
+            return Ok(None);
+        }
+        let mut held: Option<(&Bytes, &Change)> = None;
+        for layer in self.layers.iter().flatten() {
+            if let Some((key, change)) = layer.last(name, range)
+                && held.is_none_or(|(before, _)| key > before)
+            {
+                held = Some((key, change));
+            }
+        }
+        let bounds = range.first.as_slice()..range.end.as_slice();
+        let mut rows = self.base.table(name)?.range::<&[u8]>(bounds)?;
+        let stored = rows.next_back().transpose()?;
+        match (held, stored) {
+            (Some((key, Some(value))), stored)
+                if stored
+                    .as_ref()
+                    .is_none_or(|(below, _)| below.value() <= &**key) =>
+            {
+                Ok(Some(Row {
+                    key: Held::Bytes(key.clone()),
+                    value: Held::Bytes(value.clone()),
+                }))
+            }
+            // No layer knows a key so high.
+            (held, Some((key, value))) if held.is_none_or(|(above, _)| key.value() > &**above) => {
+                Ok(Some(Row {
+                    key: Held::Page(key),
+                    value: Held::Page(value),
+                }))
+            }
+            (None, _) => Ok(None),
+            // The last row that somebody knows is gone.
+            (Some(_), _) => self.walk(name, range, Direction::Down)?.next().transpose(),
+        }
     }
 
     fn walk(
