@@ -156,6 +156,8 @@ async fn what_kept_a_provider_from_being_reached_is_told_apart() {
     ] {
         let mut options = options(&server, Wire::OpenAiChat);
         options.base_url = base_url;
+        // A resolver may take its time.
+        options.silence_timeout = Duration::from_secs(30);
         let provider = HttpProvider::new(options).unwrap();
         let failure = ask_hello(&provider).await.reply.unwrap_err();
         assert_eq!((failure.class, failure.code.as_str()), (AGAIN, code));

@@ -158,10 +158,6 @@ pub(crate) async fn run(args: Sessions) -> anyhow::Result<()> {
             dry_run,
             yes,
         } => {
-            let done = match retry {
-                Some(_) => "the call runs once more",
-                None => "the call is settled",
-            };
             let wanted = repair::Wanted {
                 settle,
                 output,
@@ -169,21 +165,7 @@ pub(crate) async fn run(args: Sessions) -> anyhow::Result<()> {
                 skip,
                 retry,
             };
-            let quarantine = wanted.is_unquarantine();
-            let path = format!("/v1/sessions/{id}/repair");
-            if dry_run {
-                let damage = client.get(&path).await?;
-                return print(json, &damage, repair::print_damage);
-            }
-            if quarantine && !yes {
-                repair::print_damage(&client.get(&path).await?);
-                let question = format!("Give up these rows of the log of session {id}?");
-                if !confirmed(&question)? {
-                    anyhow::bail!("nothing was repaired");
-                }
-            }
-            let answer = client.command(&path, &wanted.body()).await?;
-            print(json, &answer, |answer| repair::print(done, answer))
+            repair_session(&client, json, &id, wanted, (dry_run, yes)).await
         }
         Action::Export { id, output } => export(&client, &id, output).await,
         Action::Delete { id, yes } => {
@@ -321,6 +303,31 @@ fn now_ms() -> u64 {
         .map_or(0, |since| {
             u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
         })
+}
+
+/// Repairs, or only shows what that would give up; asks first unless it was told not to.
+async fn repair_session(
+    client: &NodeClient,
+    json: bool,
+    id: &str,
+    wanted: repair::Wanted,
+    (dry_run, yes): (bool, bool),
+) -> anyhow::Result<()> {
+    let path = format!("/v1/sessions/{id}/repair");
+    if dry_run {
+        let damage = client.get(&path).await?;
+        return print(json, &damage, repair::print_damage);
+    }
+    if wanted.is_unquarantine() && !yes {
+        repair::print_damage(&client.get(&path).await?);
+        let question = format!("Give up these rows of the log of session {id}?");
+        if !confirmed(&question)? {
+            anyhow::bail!("nothing was repaired");
+        }
+    }
+    let done = wanted.done();
+    let answer = client.command(&path, &wanted.body()).await?;
+    print(json, &answer, |answer| repair::print(done, answer))
 }
 
 async fn export(client: &NodeClient, id: &str, output: Option<PathBuf>) -> anyhow::Result<()> {

@@ -18,6 +18,14 @@ impl Wanted {
         self.settle.is_none() && self.skip.is_none() && self.retry.is_none()
     }
 
+    /// What to say once it is done.
+    pub(super) fn done(&self) -> &'static str {
+        match self.retry {
+            Some(_) => "the call runs once more",
+            None => "the call is settled",
+        }
+    }
+
     pub(super) fn body(self) -> Value {
         if let Some(call) = self.retry {
             return json!({ "action": "retry", "call_id": call });
