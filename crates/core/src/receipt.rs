@@ -114,8 +114,8 @@ pub struct Receipts {
     first_block: u64,
     /// Receipts in `blocks`.
     sealed: usize,
-    /// Those that may change, and the newest.
-    recent: OrdMap<CommandHash, Receipt>,
+    /// Those that may change, and the newest. Each by itself: the map has room for many at once.
+    recent: OrdMap<CommandHash, Arc<Receipt>>,
     /// The commands of `recent`.
     oldest_first: Vector<CommandHash>,
     /// Commands answered at or before this may have been forgotten.
@@ -126,7 +126,7 @@ impl Receipts {
     /// The answer to this command, if it is remembered.
     pub fn get(&self, id: &CommandId) -> Option<Receipt> {
         let hash = CommandHash::of(id);
-        let recent = self.recent.get(&hash).copied();
+        let recent = self.recent.get(&hash).map(|receipt| **receipt);
         recent.or_else(|| self.blocks.iter().rev().find_map(|block| block.get(hash)))
     }
 
@@ -177,7 +177,7 @@ impl Receipts {
     pub(crate) fn insert(&mut self, id: &CommandId, receipt: Receipt) {
         let hash = CommandHash::of(id);
         let at = receipt.at;
-        if self.recent.insert(hash, receipt).is_none() {
+        if self.recent.insert(hash, Arc::new(receipt)).is_none() {
             self.oldest_first.push_back(hash);
         }
         self.seal();
@@ -187,14 +187,14 @@ impl Receipts {
     /// Notes where a message stands.
     pub(crate) fn progress(&mut self, id: &CommandId, progress: Progress) {
         if let Some(receipt) = self.recent.get_mut(&CommandHash::of(id)) {
-            receipt.progress = Some(progress);
+            Arc::make_mut(receipt).progress = Some(progress);
         }
     }
 
     /// Notes from which event on a message is in the transcript.
     pub(crate) fn shown(&mut self, id: &CommandId, seq: Seq) {
         if let Some(receipt) = self.recent.get_mut(&CommandHash::of(id)) {
-            receipt.shown = Some(seq);
+            Arc::make_mut(receipt).shown = Some(seq);
         }
     }
 
@@ -207,7 +207,7 @@ impl Receipts {
         }
         let final_ones = self.oldest_first.iter().filter_map(|hash| {
             let receipt = self.recent.get(hash)?;
-            receipt.is_final().then_some((*hash, *receipt))
+            receipt.is_final().then_some((*hash, **receipt))
         });
         let sealed: Vec<_> = final_ones.take(BLOCK_RECEIPTS).collect();
         if sealed.len() < BLOCK_RECEIPTS {
@@ -257,7 +257,7 @@ struct Kept {
 
 impl Serialize for Receipts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entry = |hash: &CommandHash| Some((*hash, *self.recent.get(hash)?));
+        let entry = |hash: &CommandHash| Some((*hash, **self.recent.get(hash)?));
         let entries = self.oldest_first.iter().filter_map(entry);
         let kept = Kept {
             first_block: self.first_block,
@@ -280,7 +280,10 @@ impl<'de> Deserialize<'de> for Receipts {
             sealed: kept.blocks.iter().map(|block| block.len()).sum(),
             blocks: kept.blocks,
             first_block: kept.first_block,
-            recent: entries.into_iter().collect(),
+            recent: entries
+                .into_iter()
+                .map(|(hash, receipt)| (hash, Arc::new(receipt)))
+                .collect(),
             oldest_first,
             horizon,
         })

@@ -230,8 +230,9 @@ impl Dispatcher {
             .min()
     }
 
-    /// Gives back the memory of maps that are empty.
+    /// Gives back the memory of maps that are empty, and of what is soon built anew.
     pub(crate) fn slim(&mut self) {
+        self.history.forget_small();
         if self.running.is_empty() {
             self.running = BTreeMap::new();
         }

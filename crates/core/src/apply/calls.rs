@@ -227,10 +227,12 @@ fn close_step(session: &mut Session) {
     if !turn.calls.iter().all(|call| call.is_settled()) {
         return;
     }
-    let results: Vec<CallResult> = std::mem::take(&mut turn.calls)
+    let mut results: Vec<CallResult> = std::mem::take(&mut turn.calls)
         .into_iter()
         .filter_map(|call| result(Arc::unwrap_or_clone(call)))
         .collect();
+    // They are kept for long.
+    results.shrink_to_fit();
     let last = results
         .iter()
         .any(|result| ends_turn(&session.policy, result));

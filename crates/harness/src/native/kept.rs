@@ -17,6 +17,8 @@ use crate::request::{History, ModelRequest, RequestItem};
 
 /// Room is given in pieces of so many bytes.
 const PIECE_BYTES: usize = 1024;
+/// A history of so many bytes is built anew in no time: it holds no blob.
+const SMALL_BYTES: usize = 16 * 1024;
 
 /// Memory for the histories of all sessions of a process. When it is full, no more are kept: they
 /// are built anew for each request.
@@ -40,7 +42,7 @@ impl Room {
 #[derive(Debug)]
 pub struct KeptHistory {
     room: Room,
-    slot: Mutex<Option<(Built, OwnedSemaphorePermit)>>,
+    slot: Mutex<Option<Box<(Built, OwnedSemaphorePermit)>>>,
 }
 
 impl KeptHistory {
@@ -55,7 +57,7 @@ impl KeptHistory {
     /// Takes what was kept, if these items begin with the items that it was built from.
     pub(super) fn take(&self, items: &Vector<Arc<Item>>) -> Built {
         let kept = self.slot().take();
-        kept.map(|(built, _)| built)
+        kept.map(|kept| kept.0)
             .filter(|built| built.begins(items))
             .unwrap_or_default()
     }
@@ -67,10 +69,21 @@ impl KeptHistory {
         *slot = self
             .room
             .reserve(built.bytes())
-            .map(|permit| (built, permit));
+            .map(|permit| Box::new((built, permit)));
     }
 
-    fn slot(&self) -> std::sync::MutexGuard<'_, Option<(Built, OwnedSemaphorePermit)>> {
+    /// Gives back what would be built anew in no time, of a session that asks nothing for now.
+    pub fn forget_small(&self) {
+        let mut slot = self.slot();
+        if slot
+            .as_ref()
+            .is_some_and(|kept| kept.0.bytes() < SMALL_BYTES)
+        {
+            *slot = None;
+        }
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Box<(Built, OwnedSemaphorePermit)>>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
