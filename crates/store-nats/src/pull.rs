@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::{self, AckKind};
 use async_nats::{HeaderMap, Message, Request, Subscriber};
 use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use serde_json::json;
 use steadfast_store::error::{ReadError, WriteError};
 use tokio::sync::{Mutex, OnceCell, mpsc, watch};
@@ -26,7 +26,7 @@ const PULL_EXPIRES: Duration = Duration::from_secs(20);
 /// The consumer says so often that it is there; a question is put anew after two were missed.
 const PULL_HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long a message waits for a caller before it is given back.
-const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
+const HAND_OVER_PATIENCE: Duration = Duration::from_millis(100);
 /// Waits between questions that were refused.
 const REFUSED_DELAY_MIN: Duration = Duration::from_millis(50);
 const REFUSED_DELAY_MAX: Duration = Duration::from_secs(2);
@@ -135,6 +135,7 @@ impl Puller {
                 at_once: self.at_once,
                 waiting: self.waiting.subscribe(),
                 sender: sender.clone(),
+                abandoned: false,
             };
             Owned::spawn(task.run())
         });
@@ -151,6 +152,8 @@ struct Task {
     at_once: usize,
     waiting: watch::Receiver<usize>,
     sender: mpsc::Sender<Pulled>,
+    /// Nobody waited for the last message.
+    abandoned: bool,
 }
 
 /// How a question ended.
@@ -175,12 +178,16 @@ impl Task {
     async fn run(mut self) {
         let mut delay = REFUSED_DELAY_MIN;
         let mut inbox: Option<Inbox> = None;
-        while self.waiting.wait_for(|waiting| *waiting > 0).await.is_ok() {
+        loop {
+            // A question that stands is heard to its end: what is on its way when it is taken back
+            // would come again only after its silence.
+            let stands = inbox.as_ref().is_some_and(|inbox| inbox.outstanding > 0);
+            if !stands && self.waiting.wait_for(|waiting| *waiting > 0).await.is_err() {
+                return;
+            }
             let refused = match self.pull(&mut inbox).await {
                 Ok(Answer::Message(pulled)) => {
-                    if !self.hand_over(*pulled).await {
-                        self.give_up(&mut inbox).await;
-                    }
+                    self.hand_over(*pulled).await;
                     None
                 }
                 Ok(Answer::Over | Answer::Closed) => None,
@@ -306,34 +313,24 @@ impl Task {
         }))
     }
 
-    /// Gives the message to a caller, or back; whether there was one.
-    async fn hand_over(&mut self, pulled: Pulled) -> bool {
+    /// Gives the message to a caller, or back: at once if there was none for the one before either.
+    async fn hand_over(&mut self, pulled: Pulled) {
         let wanted = async {
             self.waiting.wait_for(|waiting| *waiting > 0).await.ok()?;
             self.sender.reserve().await.ok()
         };
-        match timeout(HAND_OVER_PATIENCE, wanted).await {
+        let patience = match self.abandoned {
+            true => Duration::ZERO,
+            false => HAND_OVER_PATIENCE,
+        };
+        match timeout(patience, wanted).await {
             Ok(Some(place)) => {
                 place.send(pulled);
-                true
+                self.abandoned = false;
             }
             Ok(None) | Err(_) => {
                 self.back(&pulled).await;
-                false
-            }
-        }
-    }
-
-    /// Nobody asks any more: gives back what has come, and takes the question back.
-    async fn give_up(&self, inbox: &mut Option<Inbox>) {
-        let Some(mut inbox) = inbox.take() else {
-            return;
-        };
-        while let Some(Some(message)) = inbox.answers.next().now_or_never() {
-            if message.status.is_none()
-                && let Some(pulled) = self.pulled(message)
-            {
-                self.back(&pulled).await;
+                self.abandoned = true;
             }
         }
     }
