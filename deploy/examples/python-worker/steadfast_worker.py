@@ -56,6 +56,8 @@ class Call:
         # The same at every attempt: what a `keyed` tool dedupes by.
         self.key = job["key"]
         self.attempt = job["attempt"]
+        # Sorts higher at each attempt: what a tool that said "not_done" refuses the others by.
+        self.fence = job.get("fence", "")
         # Set when nobody wants the outcome any more: cancelled, or too late.
         self.cancelled = asyncio.Event()
 
@@ -99,7 +101,8 @@ class Worker:
 
     def tool(self, name, check=None):
         """Registers a tool. `check(call)` says of an attempt ("done", result), "not_done" or
-        "unknown"; after "not_done" it must refuse that attempt for ever."""
+        "unknown"; after "not_done" the tool must refuse each run whose `call.fence` does not sort
+        above that of the check."""
 
         def register(run):
             self.tools[name] = (run, check)

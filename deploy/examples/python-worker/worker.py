@@ -21,13 +21,17 @@ worker = Worker(
 )
 
 
-def post(path, key, body):
+def post(path, call, body):
     """A request to the payment service. Blocking, so it runs on a thread of its own: what blocks the
     loop stops the heartbeats, too."""
     request = urllib.request.Request(
         f"{PAYMENTS}/{path}",
         data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json", "Idempotency-Key": key},
+        headers={
+            "Content-Type": "application/json",
+            "Idempotency-Key": call.key,
+            "Fence": call.fence,
+        },
     )
     try:
         with urllib.request.urlopen(request) as response:
@@ -39,19 +43,20 @@ def post(path, key, body):
 
 
 async def was_charged(call):
-    """Asks what became of a charge. The service refuses the key from then on if there is none."""
-    found = await asyncio.to_thread(post, "charges/find", call.key, {})
+    """Asks what became of a charge. If there is none, the service keeps the
+    fence with the key, and refuses requests whose fence does not sort above it."""
+    found = await asyncio.to_thread(post, "charges/find", call, {})
     return ("done", found["charge"]) if found["charge"] else "not_done"
 
 
 @worker.tool("charge_card", check=was_charged)  # never
 async def charge_card(call):
-    return await asyncio.to_thread(post, "charges", call.key, call.input)
+    return await asyncio.to_thread(post, "charges", call, call.input)
 
 
 @worker.tool("send_invoice")  # keyed: the service sends one invoice for each key
 async def send_invoice(call):
-    return await asyncio.to_thread(post, "invoices", call.key, call.input)
+    return await asyncio.to_thread(post, "invoices", call, call.input)
 
 
 @worker.tool("render_report")  # safe
