@@ -1,6 +1,7 @@
 //! Tools of MCP servers: published ones of npm and PyPI, and one of our own that changes and is
 //! killed. What they are needed for stands in `tests/mcp`.
 
+mod asking;
 mod changing;
 mod published;
 
@@ -61,14 +62,58 @@ fn has(tools: &[Value], name: &str) -> bool {
     tools.iter().any(|tool| tool["name"] == name)
 }
 
-/// Lets the model call a tool in a session, and waits for the end of the turn.
+/// Lets the model call a tool in a session, agrees to whatever the tool asks, and waits for the end of
+/// the turn.
 async fn call(client: &Client, session: &str, tool: &str, input: &Value) -> Value {
     let script = json!([{ "tool": tool, "input": input }, { "text": "done" }]);
     let body = json!({ "agent": "a", "content": format!("SCRIPT:{script}") });
-    let path = format!("/v1/sessions/{session}/messages?wait=60s");
-    let answer = client.post(&path, &body).await.ok();
-    assert_eq!(answer["state"], "completed", "{answer}");
-    last_settled(client, session).await
+    let path = format!("/v1/sessions/{session}/messages");
+    let message = client.post(&path, &body).await.ok();
+    let message = message["message_id"].as_str().unwrap().to_owned();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let receipt = client.receipt(session, &message).await;
+        if receipt["state"] == "completed" {
+            return last_settled(client, session).await;
+        }
+        let running = matches!(
+            receipt["state"].as_str(),
+            Some("accepted" | "queued" | "running")
+        );
+        assert!(running && Instant::now() < until, "{tool}: {receipt}");
+        let view = client.get(&format!("/v1/sessions/{session}")).await.ok();
+        let waiting = &view["waiting"][0];
+        if waiting["type"] == "input" {
+            let call = waiting["call"].as_str().unwrap();
+            let path = format!("/v1/sessions/{session}/calls/{call}/result");
+            let content = agreed(&waiting["question"]["requests"]);
+            let output = json!({ "action": "accept", "content": content });
+            // It may be answered already, by the round before.
+            let _answered = client.post(&path, &json!({ "output": output })).await;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The least that the one request of a question asks for.
+fn agreed(requests: &Value) -> Value {
+    let request = requests.as_object().unwrap().values().next().unwrap();
+    let schema = &request["params"]["requestedSchema"];
+    let names = schema["required"].as_array().cloned().unwrap_or_default();
+    let names = names.iter().map(|name| name.as_str().unwrap().to_owned());
+    let example = |name: &str| {
+        let property = &schema["properties"][name];
+        let choice = &property["enum"][0];
+        match property["type"].as_str() {
+            Some("boolean") => json!(true),
+            Some("number" | "integer") => json!(1),
+            _ if choice.is_string() => choice.clone(),
+            _ if property["oneOf"][0]["const"].is_string() => property["oneOf"][0]["const"].clone(),
+            _ => json!("example"),
+        }
+    };
+    let content = names.map(|name| (name.clone(), example(&name)));
+    Value::Object(content.collect())
 }
 
 /// The event that settled the last call.

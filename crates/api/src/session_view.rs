@@ -39,7 +39,8 @@ pub(crate) struct SessionView {
     /// The turn that runs or waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn: Option<TurnView>,
-    /// Answers that somebody owes: of `type` `approval`, `client_result` or `in_doubt`.
+    /// Answers that somebody owes: of `type` `approval`, `client_result`, `input` or
+    /// `in_doubt`.
     #[schema(value_type = Vec<Object>)]
     pub(crate) waiting: Vec<Waiting>,
     /// Messages that wait for their turn.

@@ -37,6 +37,7 @@ pub fn apply(session: &mut Session, at: Timestamp, event: &Event) {
         Event::StepStarted { .. }
         | Event::ModelCallFailed { .. }
         | Event::ModelCallRetried { .. }
+        | Event::ToolsOffered { .. }
         | Event::ModelReplied { .. }
         | Event::AnswerRefused { .. } => model::apply(session, event),
         Event::ApprovalRequested { .. }
@@ -45,6 +46,8 @@ pub fn apply(session: &mut Session, at: Timestamp, event: &Event) {
         | Event::JobQueued { .. }
         | Event::CallRuleTightened { .. }
         | Event::CallRetryScheduled { .. }
+        | Event::InputRequested { .. }
+        | Event::InputGiven { .. }
         | Event::CheckRequested { .. }
         | Event::CallDoubted { .. }
         | Event::CallSettled { .. }

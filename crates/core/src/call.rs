@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::content::{CallInput, CallOutput, Stored};
+use crate::content::{CallInput, CallOutput, Stored, ToolOutput};
 use crate::event::Settlement;
 use crate::id::{ApprovalId, CallId, Timestamp};
 use crate::input::{CallTriage, Place, ReplayRule};
@@ -28,10 +29,39 @@ pub struct Call {
     /// An earlier attempt gave no outcome, so the call may have taken effect.
     #[serde(default)]
     pub may_have_acted: bool,
+    /// What the tool asked last, with the answer once there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Box<AskedQuestion>>,
     /// Since when it stands where it stands.
     pub since: Timestamp,
     /// Where it stands.
     pub state: CallState,
+}
+
+/// What a tool asks somebody before it goes on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Question {
+    /// What it asks, by the tool's own name for it: an object.
+    pub requests: Value,
+    /// What it wants to be given back with the answer, unread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// What was wrong with the last answer, if it is asked again for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A question of a call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AskedQuestion {
+    /// Which attempt asked.
+    pub attempt: u32,
+    /// What.
+    pub question: Question,
+    /// What was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Stored<ToolOutput>>,
 }
 
 /// Where a call stands.
@@ -51,6 +81,8 @@ pub enum CallState {
     AwaitingSlot,
     /// The client sends the result.
     AwaitingClient,
+    /// The tool asked something: the client sends the answer, and then it goes on.
+    AwaitingInput,
     /// An attempt may be running.
     Started {
         /// Which, from 1.
@@ -103,7 +135,9 @@ impl Call {
     pub fn waits_for_people(&self) -> bool {
         matches!(
             self.state,
-            CallState::AwaitingApproval { .. } | CallState::AwaitingClient
+            CallState::AwaitingApproval { .. }
+                | CallState::AwaitingClient
+                | CallState::AwaitingInput
         )
     }
 
@@ -113,11 +147,13 @@ impl Call {
             CallState::Started { .. }
             | CallState::Queued { .. }
             | CallState::Backoff { .. }
+            | CallState::AwaitingInput
             | CallState::Checking { .. }
             | CallState::InDoubt { .. } => true,
+            // It asked something first, and waits to go on.
+            CallState::AwaitingSlot => self.question.is_some(),
             CallState::Proposed
             | CallState::AwaitingApproval { .. }
-            | CallState::AwaitingSlot
             | CallState::AwaitingClient
             | CallState::Settled { .. } => false,
         }
@@ -134,6 +170,7 @@ impl Call {
             CallState::Proposed
             | CallState::AwaitingApproval { .. }
             | CallState::AwaitingSlot
+            | CallState::AwaitingInput
             | CallState::AwaitingClient
             | CallState::Settled { .. } => None,
         }

@@ -27,6 +27,7 @@ mod repair;
 mod settle_call;
 mod slot_ready;
 mod submit;
+mod tools_listed;
 mod withdraw;
 
 use crate::apply::apply;
@@ -123,6 +124,11 @@ fn facts(draft: &mut Draft, input: &Input) {
         }
         Input::SlotReady { call } => slot_ready::decide(draft, *call),
         Input::JobQueued { call, attempt } => job_queued::decide(draft, *call, *attempt),
+        Input::ToolsListed {
+            effect,
+            tools,
+            note,
+        } => tools_listed::decide(draft, *effect, tools, note.as_deref()),
         Input::NoticeDelivered { notice, withdrawn } => {
             notice_delivered::decide(draft, *notice, *withdrawn);
         }

@@ -2,11 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::Question;
 use crate::command::{Digest, ForkOrigin, MessageOptions, NewSession};
-use crate::content::{CallInput, CallOutput, Content, Finish, ReplyPart, Stored, Usage};
+use crate::content::{
+    CallInput, CallOutput, Content, Finish, ReplyPart, Stored, ToolOutput, Usage,
+};
 use crate::effect::Wake;
 use crate::id::{ApprovalId, CallId, CommandId, Epoch, MessageId, NodeId, Seq, Timestamp, TurnId};
 use crate::input::{CallTriage, Policy, ReplayRule};
+use crate::offered::OfferedTools;
 
 /// One fact of a session's log. Its number is its position, its time is its entry's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,6 +152,16 @@ pub enum Event {
         /// The attempt that starts.
         attempt: u32,
     },
+    /// From here on the model is offered these tools that come from elsewhere.
+    ToolsOffered {
+        /// In which turn.
+        turn: TurnId,
+        /// All of them.
+        offered: OfferedTools,
+        /// What the model is told of the difference, if it was offered others before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
     /// A model replied; this event's number is part of its calls' ids.
     ModelReplied {
         /// In which turn.
@@ -236,6 +250,22 @@ pub enum Event {
         may_have_acted: bool,
         /// When the next attempt starts.
         retry_at: Timestamp,
+    },
+    /// An attempt ended with a question, and waits for the answer.
+    InputRequested {
+        /// Which call.
+        call: CallId,
+        /// Which attempt.
+        attempt: u32,
+        /// What it asks.
+        question: Question,
+    },
+    /// The question was answered: the call goes on with the answer.
+    InputGiven {
+        /// Which call.
+        call: CallId,
+        /// The answer.
+        answer: Stored<ToolOutput>,
     },
     /// The tool is asked whether an attempt happened.
     CheckRequested {

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call::Question;
 use crate::command::{Command, Digest};
 use crate::content::{CallOutput, ModelReply, Stored, ToolOutput, Usage};
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::id::{CallId, CommandId, Epoch, NodeId, Seq, Timestamp};
+use crate::offered::OfferedTools;
 
 /// One thing that a session must decide about.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +79,16 @@ pub enum Input {
         call: CallId,
         /// Which attempt.
         attempt: u32,
+    },
+    /// The tools that come from elsewhere are others than those that the model was last offered; said
+    /// in place of a model call, which then begins anew.
+    ToolsListed {
+        /// The model call that did not begin.
+        effect: Effect,
+        /// What it would be offered.
+        tools: OfferedTools,
+        /// What the model is told of the difference.
+        note: Option<String>,
     },
     /// A notice of the outbox was delivered.
     NoticeDelivered {
@@ -257,6 +269,8 @@ pub enum CallOutcome {
         /// The tool's own wish, in milliseconds.
         retry_after_ms: Option<u64>,
     },
+    /// The tool asks somebody before it goes on, and does nothing until it is answered.
+    Asks(Question),
     /// Nobody knows whether it happened.
     Unknown {
         /// Why, for the log.

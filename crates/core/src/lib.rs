@@ -26,6 +26,7 @@ pub mod event;
 pub mod id;
 pub mod input;
 pub mod limits;
+pub mod offered;
 pub mod outstanding;
 pub mod receipt;
 mod replay;

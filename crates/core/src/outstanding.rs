@@ -53,6 +53,7 @@ fn call_effect(session: &Session, call: &Call) -> Option<Effect> {
             CallState::Proposed
             | CallState::AwaitingApproval { .. }
             | CallState::AwaitingClient
+            | CallState::AwaitingInput
             | CallState::Queued { .. }
             | CallState::Backoff { .. }
             | CallState::InDoubt { .. }

@@ -13,6 +13,7 @@ use crate::effect::Wake;
 use crate::event::{Notice, TurnOutcome};
 use crate::id::{AgentName, CallId, Epoch, MessageId, NodeId, Seq, SessionKey, Timestamp, TurnId};
 use crate::input::Policy;
+use crate::offered::OfferedTools;
 use crate::receipt::Receipts;
 use crate::transcript::Transcript;
 
@@ -57,9 +58,16 @@ pub struct Session {
     pub usage: Usage,
     /// The last turn that ended.
     pub last_turn: Option<EndedTurn>,
+    /// Tools from elsewhere that the model was last offered.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub offered: Arc<OfferedTools>,
     /// Parts of the log that no longer count, in order.
     #[serde(default, skip_serializing_if = "Vector::is_empty")]
     pub lost: Vector<LostPart>,
+}
+
+fn is_default(offered: &Arc<OfferedTools>) -> bool {
+    offered.is_empty()
 }
 
 /// A part of the log that was given up when it was repaired. What of it can be read is still there.
@@ -242,6 +250,7 @@ impl Session {
             notices: 0,
             usage: Usage::default(),
             last_turn: None,
+            offered: Arc::default(),
             lost: Vector::new(),
         }
     }

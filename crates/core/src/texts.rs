@@ -1,6 +1,6 @@
 //! What a model is told when there is no outcome to tell.
 
-use crate::content::{CallOutput, ToolOutput};
+use crate::content::{CallOutput, Stored, ToolOutput};
 use crate::event::{LostCall, Settlement};
 use crate::id::CallId;
 use crate::input::ReplayRule;
@@ -53,6 +53,12 @@ pub(crate) fn without_outcome(
         format!("{words} ({detail})")
     };
     ToolOutput::error(text).into()
+}
+
+/// The answer to a question that nobody will answer.
+pub(crate) fn dismissed() -> Stored<ToolOutput> {
+    let value = serde_json::json!({ "action": "cancel" });
+    Stored::Inline(ToolOutput::Json { value })
 }
 
 /// Why a remote call that no worker had in time did nothing.

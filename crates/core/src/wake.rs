@@ -48,6 +48,7 @@ fn turn_deadlines(session: &Session, turn: &Turn) -> Vec<Timestamp> {
         | CallState::Proposed
         | CallState::AwaitingSlot
         | CallState::AwaitingClient
+        | CallState::AwaitingInput
         | CallState::Started { .. }
         | CallState::Checking { .. }
         | CallState::InDoubt { .. }

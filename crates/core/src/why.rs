@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::call::CallState;
+use crate::call::{CallState, Question};
 use crate::effect::Effect;
 use crate::id::{ApprovalId, CallId, Timestamp, TurnId};
 use crate::outstanding::outstanding;
 use crate::session::{Session, TurnPhase};
 
 /// Somebody outside who owes an answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Waiting {
     /// A person decides about a call.
@@ -35,6 +35,17 @@ pub enum Waiting {
         /// Since when.
         since: Timestamp,
     },
+    /// The client answers what a tool asks.
+    Input {
+        /// The call.
+        call: CallId,
+        /// The tool.
+        tool: String,
+        /// Since when.
+        since: Timestamp,
+        /// What it asks.
+        question: Question,
+    },
     /// Somebody says whether a call happened.
     InDoubt {
         /// The call.
@@ -47,7 +58,7 @@ pub enum Waiting {
 }
 
 /// Why the session is as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Why {
     /// The turn that runs or waits.
     pub turn: Option<TurnId>,
@@ -91,6 +102,12 @@ pub fn waiting(session: &Session) -> Vec<Waiting> {
                     call: id,
                     tool,
                     since,
+                }),
+                CallState::AwaitingInput => Some(Waiting::Input {
+                    call: id,
+                    tool,
+                    since,
+                    question: call.question.as_ref()?.question.clone(),
                 }),
                 CallState::InDoubt { .. } => Some(Waiting::InDoubt {
                     call: id,
@@ -192,6 +209,7 @@ fn summary(
     parts.extend(waiting.iter().map(|waiting| match waiting {
         Waiting::Approval { tool, .. } => format!("a person's decision about {tool}"),
         Waiting::ClientResult { tool, .. } => format!("the client's result of {tool}"),
+        Waiting::Input { tool, .. } => format!("the client's answer to what {tool} asks"),
         Waiting::InDoubt { tool, .. } => format!("somebody to say whether {tool} happened"),
     }));
     if parts.is_empty() {

@@ -16,7 +16,7 @@ pub(crate) fn entry(session: &Session) -> Option<DirectoryEntry> {
     let waiting = waiting(session);
     let approvals = waiting.iter().filter_map(|waiting| match waiting {
         Waiting::Approval { approval, .. } => Some(approval.to_string()),
-        Waiting::ClientResult { .. } | Waiting::InDoubt { .. } => None,
+        Waiting::ClientResult { .. } | Waiting::Input { .. } | Waiting::InDoubt { .. } => None,
     });
     let status = if session.turn.is_none() && session.queue.is_empty() {
         Status::Idle

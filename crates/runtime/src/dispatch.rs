@@ -17,6 +17,7 @@ mod deltas;
 mod job;
 mod model_call;
 mod notice;
+pub(crate) mod offer;
 mod progress;
 mod remote_check;
 mod slot;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use steadfast_core::effect::Effect;
-use steadfast_core::id::{CallId, SessionKey};
+use steadfast_core::id::{CallId, Seq, SessionKey};
 use steadfast_core::input::Input;
 use steadfast_core::session::Session;
 use steadfast_core::{may_run_ahead, outstanding};
@@ -90,6 +91,8 @@ pub(crate) struct Dispatcher {
     slots: BTreeMap<CallId, Slot>,
     /// Effects whose outcome changed nothing: not started again before.
     resting: BTreeMap<Effect, Instant>,
+    /// Effects that begin anew from what they found out, once that is committed.
+    renewed: BTreeMap<Effect, Seq>,
     wants_any: bool,
     spans: Spans,
     progress: Progress,
@@ -107,6 +110,7 @@ impl Dispatcher {
             running: BTreeMap::new(),
             slots: BTreeMap::new(),
             resting: BTreeMap::new(),
+            renewed: BTreeMap::new(),
             wants_any: false,
             spans: Spans::default(),
             progress: Progress::default(),
@@ -131,7 +135,11 @@ impl Dispatcher {
                 .resting
                 .get(&effect)
                 .is_some_and(|until| *until > Instant::now());
-            if !rests && !self.running.contains_key(&effect) {
+            let waits = self
+                .renewed
+                .get(&effect)
+                .is_some_and(|after| journal.committed().seq < *after);
+            if !rests && !waits && !self.running.contains_key(&effect) {
                 self.start(effect, state);
             }
         }
@@ -146,6 +154,9 @@ impl Dispatcher {
         if !self.resting.is_empty() {
             self.resting.retain(|effect, _| wanted.contains(effect));
         }
+        if !self.renewed.is_empty() {
+            self.renewed.retain(|effect, _| wanted.contains(effect));
+        }
     }
 
     fn start(&mut self, effect: Effect, session: Arc<Session>) {
@@ -153,6 +164,7 @@ impl Dispatcher {
             self.feed.open(shown);
         }
         self.resting.remove(&effect);
+        self.renewed.remove(&effect);
         let cancelled = CancellationToken::new();
         self.running.insert(effect, cancelled.clone());
         let slot = match effect {
@@ -219,6 +231,12 @@ impl Dispatcher {
     pub(crate) fn rest(&mut self, effect: Effect) {
         let until = Instant::now() + self.host.options.futile_rest;
         self.resting.insert(effect, until);
+    }
+
+    /// What an effect found out is decided, and it begins anew from there: not before that is
+    /// committed, or it would find out the same again.
+    pub(crate) fn renew(&mut self, effect: Effect, after: Seq) {
+        self.renewed.insert(effect, after);
     }
 
     /// When the next resting effect may be started again.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use steadfast_core::call::CallState;
-use steadfast_core::content::{CallInput, ModelReply, Stored};
+use steadfast_core::content::{CallInput, ModelReply, Stored, ToolOutput};
 use steadfast_core::id::CallId;
 use steadfast_core::input::{CallTriage, Gate, Place, RuleToday};
 use steadfast_core::session::{Session, Turn};
 use steadfast_tools::catalog::Tool;
 
 use crate::agent::Agent;
+use crate::dispatch::offer;
 use crate::pools::Pools;
 pub(crate) use crate::pools::Slot;
 
@@ -21,7 +22,13 @@ pub(crate) struct Triaged {
 }
 
 /// Triages all calls of a reply, before any of it is moved into blobs.
-pub(crate) fn reply(pools: &Pools, agent: &Agent, turn: &Turn, reply: &ModelReply) -> Triaged {
+pub(crate) fn reply(
+    pools: &Pools,
+    agent: &Agent,
+    session: &Session,
+    turn: &Turn,
+    reply: &ModelReply,
+) -> Triaged {
     let mut triaged = Triaged {
         triage: Vec::with_capacity(reply.calls.len()),
         slots: Vec::new(),
@@ -36,6 +43,7 @@ pub(crate) fn reply(pools: &Pools, agent: &Agent, turn: &Turn, reply: &ModelRepl
             // A provider's reply comes whole: what is not here cannot be checked.
             Stored::Blob(_) => agent.catalog.triage(&call.tool, &unread(), &filter),
         };
+        refuse_changed(agent, session, &call.tool, &mut triage);
         let slot = reserve(pools, agent.catalog.get(&call.tool).as_ref(), &mut triage);
         triaged.slots.extend(slot.map(|slot| (index, slot)));
         triaged.triage.push(triage);
@@ -47,14 +55,36 @@ pub(crate) fn reply(pools: &Pools, agent: &Agent, turn: &Turn, reply: &ModelRepl
 pub(crate) fn agreed(
     pools: &Pools,
     agent: &Agent,
+    session: &Session,
     turn: &Turn,
     tool: &str,
     input: &CallInput,
 ) -> (CallTriage, Option<Slot>) {
     let filter = agent.turn_filter(turn);
     let mut triage = agent.catalog.triage_agreed(tool, input, &filter);
+    refuse_changed(agent, session, tool, &mut triage);
     let slot = reserve(pools, agent.catalog.get(tool).as_ref(), &mut triage);
     (triage, slot)
+}
+
+/// A call of a tool from elsewhere that is not the one which the model was offered does not run: the
+/// model is told, and shown the tool as it is now.
+fn refuse_changed(agent: &Agent, session: &Session, name: &str, triage: &mut CallTriage) {
+    let Some(tool) = agent
+        .catalog
+        .get(name)
+        .filter(|tool| tool.spec.mcp.is_some())
+    else {
+        return;
+    };
+    let refused = matches!(triage.gate, Gate::Refused { .. });
+    if !refused && session.offered.tools.get(name) != Some(&offer::digest(&tool)) {
+        let words = "nothing was done: this tool has changed since it was offered to you; look at \
+                     what it is now before you call it again";
+        triage.gate = Gate::Refused {
+            output: ToolOutput::error(words),
+        };
+    }
 }
 
 fn unread() -> CallInput {

@@ -29,6 +29,7 @@ pub(crate) fn job(input: Value) -> Job {
         input,
         deadline: Timestamp(0),
         remaining_ms: 10_000,
+        answered: None,
         approval_reason: None,
         metadata: Value::Null,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),

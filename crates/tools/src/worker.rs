@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use steadfast_core::call::Question;
+use steadfast_core::content::ToolOutput;
 use steadfast_core::id::{CallId, Epoch, Fence, SessionKey, Timestamp, TurnId};
 use steadfast_core::input::{CallOutcome, CheckAnswer};
 use tokio::sync::mpsc;
@@ -32,6 +34,8 @@ pub struct Job {
     pub deadline: Timestamp,
     /// Milliseconds left until then at the start of the attempt.
     pub remaining_ms: u64,
+    /// What the tool asked in an earlier attempt, and the answer.
+    pub answered: Option<Answered>,
     /// Reason of a person's yes, if one was asked.
     pub approval_reason: Option<String>,
     /// The message's own metadata, as stored.
@@ -54,6 +58,17 @@ impl Job {
             attempt: self.attempt,
         }
     }
+}
+
+/// A question of an earlier attempt with its answer.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    /// The attempt that asked.
+    pub attempt: u32,
+    /// What it asked.
+    pub question: Question,
+    /// What was answered.
+    pub answer: ToolOutput,
 }
 
 /// What a running tool may do besides answering.
@@ -141,8 +156,8 @@ impl fmt::Display for Executor {
 /// Runs a tool's calls.
 ///
 /// `run` is one attempt. It answers [`CallOutcome::Done`] only with a complete answer of the tool,
-/// [`CallOutcome::Retry`] only when the tool certainly did nothing, and otherwise
-/// [`CallOutcome::Unknown`]. A panic counts as `Unknown`. Dropping the future is a hard cancel.
+/// [`CallOutcome::Retry`] only when the tool certainly did nothing, [`CallOutcome::Asks`] when it
+/// waits for somebody's answer, and otherwise [`CallOutcome::Unknown`]. A panic counts as `Unknown`. Dropping the future is a hard cancel.
 #[async_trait]
 pub trait ToolWorker: Send + Sync {
     /// In which pool its calls run.

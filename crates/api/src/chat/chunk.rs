@@ -102,6 +102,12 @@ pub(crate) enum Chunk {
     ToolOutputDenied {
         tool_call_id: String,
     },
+    /// What a tool asks, by the id of its call; shown anew when it is answered.
+    #[serde(rename = "data-question")]
+    Question {
+        id: String,
+        data: Value,
+    },
     /// A message that joined the turn.
     SteeringMessage {
         id: String,

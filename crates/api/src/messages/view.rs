@@ -175,6 +175,8 @@ pub(crate) enum ToolState {
     AwaitingApproval,
     /// The client sends the result.
     AwaitingResult,
+    /// The tool asks something, and the client sends the answer: see the session's `waiting`.
+    AwaitingInput,
     /// It runs.
     Running,
     /// An attempt failed; the next waits.

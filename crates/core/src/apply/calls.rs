@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::call::{Call, CallState};
+use crate::call::{AskedQuestion, Call, CallState, Question};
 use crate::content::{CallOutput, Finish, Stored, ToolOutput};
 use crate::event::{Event, Settlement};
 use crate::id::{CallId, Timestamp};
@@ -62,6 +62,12 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
                 call.may_have_acted |= *may_have_acted
             });
         }
+        Event::InputRequested {
+            call,
+            attempt,
+            question,
+        } => asked(session, *call, *attempt, question),
+        Event::InputGiven { call, answer } => answered(session, *call, answer),
         Event::CheckRequested { call, attempt } => {
             to(session, *call, CallState::Checking { attempt: *attempt });
         }
@@ -92,6 +98,7 @@ fn deadline(session: &Session, id: CallId) -> Option<Timestamp> {
         | CallState::AwaitingApproval { .. }
         | CallState::AwaitingSlot
         | CallState::AwaitingClient
+        | CallState::AwaitingInput
         | CallState::Checking { .. }
         | CallState::InDoubt { .. }
         | CallState::Settled { .. } => None,
@@ -110,11 +117,34 @@ fn started(session: &mut Session, id: CallId, attempt: u32, deadline: Timestamp)
         | CallState::AwaitingApproval { .. }
         | CallState::AwaitingSlot
         | CallState::AwaitingClient
+        | CallState::AwaitingInput
         | CallState::Queued { .. }
         | CallState::Backoff { .. }
         | CallState::Settled { .. } => {}
     });
     to(session, id, CallState::Started { attempt, deadline });
+}
+
+fn asked(session: &mut Session, id: CallId, attempt: u32, question: &Question) {
+    with(session, id, |call| {
+        call.question = Some(Box::new(AskedQuestion {
+            attempt,
+            question: question.clone(),
+            answer: None,
+        }));
+    });
+    to(session, id, CallState::AwaitingInput);
+}
+
+fn answered(session: &mut Session, id: CallId, answer: &Stored<ToolOutput>) {
+    with(session, id, |call| {
+        // The place of the attempt that asked was given back.
+        call.triage.slot = false;
+        if let Some(question) = &mut call.question {
+            question.answer = Some(answer.clone());
+        }
+    });
+    to(session, id, CallState::AwaitingSlot);
 }
 
 fn retry_scheduled(session: &mut Session, id: CallId, attempt: u32, retry_at: Timestamp) {

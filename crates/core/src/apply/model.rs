@@ -35,6 +35,12 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
                 turn.phase = TurnPhase::Calling { attempt: *attempt };
             }
         }
+        Event::ToolsOffered { offered, note, .. } => {
+            session.offered = Arc::new(offered.clone());
+            session.transcript.notes.extend(note.clone());
+            // It is for the model call that begins now.
+            session.transcript.flush_notes(session.seq);
+        }
         Event::ModelReplied { .. } => replied(session, event),
         Event::AnswerRefused { detail, .. } => {
             let text = texts::answer_refused(detail);
@@ -118,6 +124,7 @@ fn open_call(id: CallId, recorded: &RecordedCall, at: crate::id::Timestamp) -> C
         triage: recorded.triage.clone(),
         approval_reason: None,
         may_have_acted: false,
+        question: None,
         since: at,
         state,
     }

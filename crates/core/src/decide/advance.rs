@@ -8,6 +8,7 @@ use crate::command::WhenBusy;
 use crate::event::{Event, Settlement, TurnOutcome};
 use crate::id::{CallId, TurnId};
 use crate::session::{Existence, Session, Turn, TurnPhase};
+use crate::texts;
 
 /// Goes on as far as nothing outside is needed.
 pub(super) fn advance(draft: &mut Draft) {
@@ -97,9 +98,23 @@ fn go_on_with_calls(draft: &mut Draft) -> bool {
         return false;
     }
     for call in &open {
-        calls::settle(draft, call.id, Settlement::Superseded, "");
+        match call.state {
+            // Its tool has begun, and is told that nobody answers, unless it asks for ever.
+            CallState::AwaitingInput if asks_again(call) => draft.emit(Event::InputGiven {
+                call: call.id,
+                answer: texts::dismissed(),
+            }),
+            _ => calls::settle(draft, call.id, Settlement::Superseded, ""),
+        }
     }
     true
+}
+
+/// Whether a call may still be told that nobody answers.
+fn asks_again(call: &Call) -> bool {
+    const QUESTIONS_MAX: u32 = 16;
+    let asked = call.question.as_ref();
+    asked.is_some_and(|asked| asked.attempt < QUESTIONS_MAX)
 }
 
 fn ready_calls(session: &Session) -> Vec<CallId> {

@@ -47,6 +47,15 @@ fn open(draft: &mut Draft, call: &Call, attempt: u32, outcome: &CallOutcome) {
                 did_nothing(draft, call, attempt, detail, *retry_after_ms);
             }
         }
+        CallOutcome::Asks(question) => {
+            if runs(call, attempt) {
+                draft.emit(Event::InputRequested {
+                    call: call.id,
+                    attempt,
+                    question: question.clone(),
+                });
+            }
+        }
         CallOutcome::Unknown { detail } => {
             if runs(call, attempt) {
                 unknown(draft, call, attempt, detail);

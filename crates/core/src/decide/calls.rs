@@ -47,9 +47,11 @@ pub(super) fn start_with_slot(draft: &mut Draft, id: CallId) {
         return;
     };
     let deadline = draft.now.plus_ms(call.triage.deadline_ms);
+    // One that asked something goes on in another attempt.
+    let asked = call.question.as_ref().map_or(0, |asked| asked.attempt);
     draft.emit(Event::CallStarted {
         call: id,
-        attempt: 1,
+        attempt: asked + 1,
         deadline,
     });
 }

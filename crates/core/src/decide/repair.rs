@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Draft, advance};
 use crate::call::Call;
 use crate::content::CallOutput;
-use crate::event::{Event, LostCall, Notice, Settlement, TurnOutcome, Verdict};
+use crate::event::{Event, LostCall, Notice, RecordedCall, Settlement, TurnOutcome, Verdict};
 use crate::id::{CallId, CommandId, MessageId, TurnId};
 use crate::input::{LostEvent, Repair};
 use crate::limits::IN_DOUBT_KEPT_MAX;
@@ -144,6 +144,17 @@ impl<'a> Lost<'a> {
         lost
     }
 
+    fn replied(&mut self, lost: &LostEvent, calls: &'a [RecordedCall]) {
+        for (index, call) in (0_u16..).zip(calls) {
+            let id = CallId {
+                epoch: lost.epoch,
+                reply: lost.seq,
+                index,
+            };
+            self.asked.insert(id, call.tool.as_str());
+        }
+    }
+
     fn see(&mut self, lost: &'a LostEvent) {
         match &lost.event {
             event @ Event::CommandSettled {
@@ -159,16 +170,7 @@ impl<'a> Lost<'a> {
             Event::TurnEnded { turn, outcome } => {
                 self.ends.insert(*turn, outcome);
             }
-            Event::ModelReplied { calls, .. } => {
-                for (index, call) in (0_u16..).zip(calls) {
-                    let id = CallId {
-                        epoch: lost.epoch,
-                        reply: lost.seq,
-                        index,
-                    };
-                    self.asked.insert(id, call.tool.as_str());
-                }
-            }
+            Event::ModelReplied { calls, .. } => self.replied(lost, calls),
             Event::CallSettled {
                 call,
                 settlement,
@@ -207,6 +209,9 @@ impl<'a> Lost<'a> {
             | Event::JobQueued { .. }
             | Event::CallRuleTightened { .. }
             | Event::CallRetryScheduled { .. }
+            | Event::InputRequested { .. }
+            | Event::InputGiven { .. }
+            | Event::ToolsOffered { .. }
             | Event::CheckRequested { .. }
             | Event::CallDoubted { .. }
             | Event::CompactionStarted { .. }

@@ -19,6 +19,12 @@ pub(super) fn decide(
     let state = draft.session.call(call).map(|call| &call.state);
     let output = output.clone();
     let event = match (state, by) {
+        (Some(CallState::AwaitingInput), Settler::Client | Settler::Operator) => {
+            Event::InputGiven {
+                call,
+                answer: output.output,
+            }
+        }
         (Some(CallState::AwaitingClient), Settler::Client | Settler::Operator)
         | (Some(CallState::InDoubt { .. }), Settler::Operator) => Event::CallSettled {
             call,

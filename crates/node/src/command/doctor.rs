@@ -1,6 +1,7 @@
 //! `steadfast doctor`: finds out before the start what would go wrong after it.
 
 mod agents;
+mod mcp;
 mod nats;
 mod remedy;
 mod roles;
@@ -103,6 +104,7 @@ pub(crate) async fn run(args: Doctor) -> anyhow::Result<bool> {
     });
     findings.extend(roles::look(&config));
     findings.extend(agents::look(&config));
+    findings.extend(mcp::look(&config).await);
     if args.probe {
         findings.extend(agents::probe(&config).await);
     }

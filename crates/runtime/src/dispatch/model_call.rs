@@ -12,6 +12,7 @@ use tracing::Span;
 
 use super::blobs::SessionBlobs;
 use super::deltas::{self, DELTAS_MAX};
+use super::offer;
 use super::spans;
 use super::task::{Ended, Task};
 use crate::agent::{self, Agent};
@@ -47,12 +48,20 @@ async fn reply(task: &Task) -> Result<Ended, ModelFailure> {
     let turn = turn.ok_or_else(|| fatal("internal", "no turn is open".into()))?;
     let blobs = SessionBlobs(Arc::clone(&task.host.stores.blobs));
     settle(task, agent).await;
+    if let Some(listed) = offer::difference(&task.session, agent) {
+        let (tools, note) = listed;
+        return Ok(Ended::with(Input::ToolsListed {
+            effect: task.effect,
+            tools,
+            note,
+        }));
+    }
     let settings = agent.turn_settings(turn);
     let request = turn_request(&task.session, &settings, &blobs, &task.history).await?;
     let mut reply = ask(task, agent, request, Shown::by(&task.effect)).await?;
     spans::replied(&Span::current(), &reply);
     // The triage reads the arguments, so it comes before they are moved into blobs.
-    let mut triaged = triage::reply(&task.host.pools, agent, turn, &reply);
+    let mut triaged = triage::reply(&task.host.pools, agent, &task.session, turn, &reply);
     let unfit = agent::unfit(&agent.control, turn, &reply);
     let spilled = task.spill().reply(&mut reply, &mut triaged.triage).await;
     spilled.map_err(|error| retryable("reply_not_kept", error.to_string()))?;

@@ -231,6 +231,8 @@ pub(super) fn ran(span: &Span, outcome: &CallOutcome) {
                 trace::failed(span, "tool_error", "the tool answered with an error");
             }
         }
+        // It goes on with the answer.
+        CallOutcome::Asks(_) => {}
         CallOutcome::Retry { detail, .. } => trace::failed(span, "not_run", detail.as_str()),
         CallOutcome::Unknown { detail } => trace::failed(span, "unknown", detail.as_str()),
     }

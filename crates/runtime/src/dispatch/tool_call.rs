@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use steadfast_core::call::{Call, CallState};
+use steadfast_core::call::{Call, CallState, Question};
 use steadfast_core::content::{CallInput, ToolOutput};
 use steadfast_core::id::{CallId, Timestamp};
 use steadfast_core::input::{CallOutcome, Input};
+use steadfast_core::limits::INLINE_BYTES_MAX;
 use steadfast_protocol::live::Delta;
 use steadfast_tools::catalog::{SourceState, Tool};
-use steadfast_tools::worker::{Job, ToolWorker};
+use steadfast_tools::worker::{Answered, Job, ToolWorker};
 use tracing::Span;
 
 use super::spans;
@@ -150,6 +151,7 @@ pub(super) async fn job(
             return Err(not_run(&format!("the arguments cannot be read: {detail}")));
         }
     };
+    let answered = answered(task, call).await?;
     let turn = session.turn.as_ref();
     Ok(Job {
         session: session.key.clone(),
@@ -161,12 +163,34 @@ pub(super) async fn job(
         input,
         deadline,
         remaining_ms: u64::try_from(task.until(deadline).as_millis()).unwrap_or(u64::MAX),
+        answered,
         approval_reason: call.approval_reason.clone(),
         metadata: turn.map_or(Value::Null, |turn| turn.options.metadata.clone()),
         traceparent: trace::context_of(&Span::current())
             .or(turn.and_then(|turn| turn.options.traceparent))
             .map(|context| context.to_string()),
     })
+}
+
+/// What the tool asked before, with the answer.
+async fn answered(task: &Task, call: &Call) -> Result<Option<Answered>, CallOutcome> {
+    let Some(asked) = &call.question else {
+        return Ok(None);
+    };
+    let Some(answer) = &asked.answer else {
+        return Ok(None);
+    };
+    let blobs = &*task.host.stores.blobs;
+    match load::value(blobs, &task.session.key, answer).await {
+        Ok(answer) => Ok(Some(Answered {
+            attempt: asked.attempt,
+            question: asked.question.clone(),
+            answer,
+        })),
+        Err(ValueError::Unavailable(detail) | ValueError::Damaged(detail)) => {
+            Err(not_run(&format!("the answer cannot be read: {detail}")))
+        }
+    }
 }
 
 /// Runs the tool until its deadline, or until it is no longer wanted.
@@ -197,10 +221,22 @@ fn show(task: &Task, call: CallId, output: Value) {
     }
 }
 
+fn question_bytes(question: &Question) -> usize {
+    let state = question.state.as_ref().map_or(0, String::len);
+    question.requests.to_string().len() + state
+}
+
 /// Makes an outcome small enough for the log. One that cannot be kept is not known.
 async fn keep(task: &Task, outcome: CallOutcome) -> CallOutcome {
-    let CallOutcome::Done(mut output) = outcome else {
-        return outcome;
+    let mut output = match outcome {
+        CallOutcome::Done(output) => output,
+        CallOutcome::Asks(question) if question_bytes(&question) > INLINE_BYTES_MAX => {
+            let words = format!(
+                "the tool asks for something in more than {INLINE_BYTES_MAX} bytes, which is not kept"
+            );
+            return CallOutcome::Done(ToolOutput::error(words).into());
+        }
+        other => return other,
     };
     match task.spill().output(&mut output).await {
         Ok(()) => CallOutcome::Done(output),

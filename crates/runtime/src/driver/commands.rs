@@ -209,7 +209,8 @@ impl Driver {
             // The tool then says that it was not run, and why.
             Err(ValueError::Damaged(_)) => return Ok((None, None)),
         };
-        let (mut triage, slot) = triage::agreed(&self.host.pools, agent, turn, &call.tool, &input);
+        let (mut triage, slot) =
+            triage::agreed(&self.host.pools, agent, session, turn, &call.tool, &input);
         if matches!(self.stance, Stance::Draining { .. }) {
             triage.slot = false;
         }

@@ -34,6 +34,9 @@ impl Driver {
             self.dispatcher.rest(effect);
             return;
         }
+        if matches!(input, Input::ToolsListed { .. }) {
+            self.dispatcher.renew(effect, self.journal.decided().seq);
+        }
         let reserved = match &input {
             Input::SlotReady { call } => slots.into_iter().map(|(_, slot)| (*call, slot)).collect(),
             _ => match self.newest_reply() {

@@ -128,6 +128,11 @@ impl Attempt<'_> {
         let (call, attempt) = (message.call, message.attempt);
         let outcome = match self.attempt(message, slot, &wanted.token).await {
             CallOutcome::Done(output) => Outcome::Finished { output },
+            // Nobody can answer it there.
+            CallOutcome::Asks(_) => Outcome::Unknown {
+                detail: "the tool asks somebody something, which it cannot from a worker"
+                    .to_owned(),
+            },
             CallOutcome::Retry {
                 detail,
                 retry_after_ms,
@@ -387,6 +392,7 @@ fn job(message: tool::Job, remaining: Duration) -> Job {
         input: message.input,
         deadline: Timestamp(message.deadline_at_ms),
         remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+        answered: None,
         approval_reason: message.approval_reason,
         metadata: message.metadata,
         traceparent: message.traceparent,

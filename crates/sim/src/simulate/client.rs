@@ -250,11 +250,13 @@ async fn answer(world: World, key: SessionKey) {
                 reason: None,
                 triage: None,
             },
-            Waiting::ClientResult { call, .. } => CommandBody::SettleCall {
-                call,
-                output: ToolOutput::text("the client's").into(),
-                by: Settler::Client,
-            },
+            Waiting::ClientResult { call, .. } | Waiting::Input { call, .. } => {
+                CommandBody::SettleCall {
+                    call,
+                    output: ToolOutput::text("the client's").into(),
+                    by: Settler::Client,
+                }
+            }
             Waiting::InDoubt { call, .. } => CommandBody::SettleCall {
                 call,
                 output: ToolOutput::text(OPERATOR_SAYS).into(),

@@ -40,7 +40,9 @@ impl ToolWorker for FinishedWorker {
     async fn run(&self, job: Job, io: ToolIo) -> CallOutcome {
         match self.inner.run(job, io).await {
             CallOutcome::Done(output) => CallOutcome::Done(self.finish.apply(output)),
-            other @ (CallOutcome::Retry { .. } | CallOutcome::Unknown { .. }) => other,
+            other @ (CallOutcome::Retry { .. }
+            | CallOutcome::Asks(_)
+            | CallOutcome::Unknown { .. }) => other,
         }
     }
 

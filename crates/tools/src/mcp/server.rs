@@ -17,6 +17,7 @@ use crate::mcp::connection::{self, Ended};
 use crate::mcp::handler::Calls;
 use crate::mcp::names::Names;
 use crate::mcp::options::{McpOptions, McpServerError};
+use crate::mcp::parked::Parked;
 use crate::mcp::tool;
 use crate::mcp::transport::Way;
 
@@ -40,6 +41,7 @@ pub struct McpServer {
 pub(super) struct Shared {
     pub(super) options: McpOptions,
     pub(super) way: Way,
+    pub(super) parked: Parked,
     line: Line,
     link: watch::Sender<Link>,
     seen: Mutex<Option<Seen>>,
@@ -82,6 +84,7 @@ impl McpServer {
             shared: Arc::new(Shared {
                 options,
                 way,
+                parked: Parked::default(),
                 line: Line::default(),
                 link: watch::Sender::new(link),
                 seen: Mutex::default(),

@@ -1,6 +1,7 @@
 //! Calls of the turn: who decides about them, and what came of them.
 
 use serde_json::{Value, json};
+use steadfast_core::call::Question;
 use steadfast_core::content::{CallOutput, ToolOutput};
 use steadfast_core::event::{Event, RecordedCall, Settlement};
 use steadfast_core::id::{ApprovalId, CallId};
@@ -31,6 +32,8 @@ pub(super) struct Call {
 pub(super) enum CallState {
     Approval,
     Client,
+    /// The tool asks something.
+    Question,
     Tool,
     Settled,
 }
@@ -107,6 +110,8 @@ impl Fold {
                 let place = triage.as_ref().map(|triage| triage.place);
                 self.approval_decided(*approval, *approved, reason.clone(), place);
             }
+            Event::InputRequested { call, question, .. } => self.asked(*call, question),
+            Event::InputGiven { call, .. } => self.answered(*call),
             Event::CallSettled {
                 call,
                 settlement,
@@ -153,6 +158,32 @@ impl Fold {
             approval_id: approval.to_string(),
             tool_call_id,
         });
+    }
+
+    fn asked(&mut self, id: CallId, question: &Question) {
+        let data = json!({
+            "callId": id,
+            "requests": harmless(question.requests.clone()),
+            "problem": question.problem,
+            "answered": false,
+        });
+        self.question(id, CallState::Question, data);
+    }
+
+    fn answered(&mut self, id: CallId) {
+        let data = json!({ "callId": id, "answered": true });
+        self.question(id, CallState::Tool, data);
+    }
+
+    fn question(&mut self, id: CallId, state: CallState, mut data: Value) {
+        let Some(call) = self.calls.get_mut(&id) else {
+            return;
+        };
+        call.state = state;
+        let wire = call.wire;
+        data["toolCallId"] = json!(wire.to_string());
+        let id = wire.to_string();
+        self.answer(wire.step, Chunk::Question { id, data });
     }
 
     fn approval_decided(

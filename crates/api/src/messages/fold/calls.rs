@@ -36,6 +36,10 @@ impl Fold {
             Event::CallStarted { call, .. } | Event::JobQueued { call, .. } => {
                 self.tool_state(seq, *call, ToolState::Running);
             }
+            Event::InputRequested { call, .. } => {
+                self.tool_state(seq, *call, ToolState::AwaitingInput);
+            }
+            Event::InputGiven { call, .. } => self.tool_state(seq, *call, ToolState::Pending),
             Event::CallRetryScheduled { call, .. } => {
                 self.tool_state(seq, *call, ToolState::Retrying)
             }

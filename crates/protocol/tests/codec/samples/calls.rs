@@ -1,12 +1,15 @@
 //! Events of calls and of the outbox.
 
+use steadfast_core::call::Question;
 use steadfast_core::command::Digest;
+use steadfast_core::content::{Stored, ToolOutput};
 use steadfast_core::event::{Event, Notice, Settlement};
 use steadfast_core::id::{ApprovalId, Timestamp};
 use steadfast_core::input::ReplayRule;
+use steadfast_core::offered::OfferedTools;
 
 use super::content::{outputs, triages};
-use super::{NOW, call};
+use super::{NOW, call, turn};
 
 pub(crate) fn settlements() -> [Settlement; 10] {
     [
@@ -38,6 +41,29 @@ pub(super) fn calls() -> Vec<Event> {
             detail: "connection refused".into(),
             may_have_acted: true,
             retry_at: NOW,
+        },
+        Event::InputRequested {
+            call,
+            attempt: 1,
+            question: Question {
+                requests: serde_json::json!({ "size": { "message": "Which size?" } }),
+                state: Some("opaque".into()),
+                problem: None,
+            },
+        },
+        Event::InputGiven {
+            call,
+            answer: Stored::Inline(ToolOutput::Json {
+                value: serde_json::json!({ "action": "accept" }),
+            }),
+        },
+        Event::ToolsOffered {
+            turn: turn(12),
+            offered: OfferedTools {
+                tools: [("docs__search".to_owned(), Digest(7))].into(),
+                missing: vec!["files".to_owned()],
+            },
+            note: Some("Your tools changed.".into()),
         },
         Event::CheckRequested { call, attempt: 1 },
         Event::CallDoubted { call },

@@ -171,6 +171,7 @@ fn open_turn() -> Turn {
         triage,
         approval_reason: (index == 4).then(|| "go ahead".into()),
         may_have_acted: false,
+        question: None,
         since: NOW,
         state,
     });

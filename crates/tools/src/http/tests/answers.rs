@@ -149,6 +149,7 @@ async fn every_status_has_one_meaning() {
                 _ => "result",
             },
             CallOutcome::Retry { .. } => "retry",
+            CallOutcome::Asks(_) => "asks",
             CallOutcome::Unknown { .. } => "unknown",
         };
         let answer = |body: &[u8]| {

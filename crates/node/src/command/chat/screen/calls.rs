@@ -134,6 +134,12 @@ impl Calls {
                 let text = format!("↻ {}: {detail}; again in {wait}", self.tool(*call));
                 Change::line(paint(WARN, text))
             }
+            Event::InputRequested { call, question, .. } => {
+                let asked = line(&question.requests.to_string(), VALUE_CHARS_MAX);
+                let tool = self.tool(*call);
+                let text = format!("? {tool} asks {asked}: answer call {call} over the API");
+                Change::line(paint(WARN, text))
+            }
             Event::CheckRequested { call, .. } => {
                 let text = format!("? {} is asked whether it happened", self.tool(*call));
                 Change::line(paint(WARN, text))
