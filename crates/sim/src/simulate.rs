@@ -92,7 +92,7 @@ async fn run(seed: u64, setup: &Setup) -> Report {
     let mut nodes = nodes::Nodes::new(&world, &stores);
     let mut workers = workers::Workers::new(&world, &stores);
     nodes.start().await;
-    workers.start();
+    workers.start().await;
     let mut clients = client::start_all(&world);
     tokio::join!(
         nodes.live_roughly(),

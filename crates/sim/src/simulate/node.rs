@@ -88,7 +88,7 @@ impl Node {
             _ => format!("n{}-{}", self.number, self.starts),
         };
         let node = NodeId::new(name);
-        let (Ok(node), Some(agents)) = (node, self.agents()) else {
+        let (Ok(node), Some(agents)) = (node, agents(&self.world, self.durability)) else {
             return self.world.broken("node", "it could not be set up");
         };
         let clock = Arc::new(NodeClock {
@@ -109,41 +109,6 @@ impl Node {
             }
             Err(error) => self.world.broken("node", &error.to_string()),
         }
-    }
-
-    fn agents(&self) -> Option<Agents> {
-        let name = tool::agent()?;
-        let settings = ModelSettings {
-            model: "m".into(),
-            instructions: "be quick".into(),
-            tools: Arc::default(),
-            output_tokens_max: None,
-            options: Value::Null,
-            tool_choice: ToolChoice::Auto,
-            output_schema: None,
-        };
-        let agent = Agent {
-            name: name.clone(),
-            model: "simulated/m".into(),
-            provider_name: "simulated".into(),
-            provider: Arc::new(SimulatedModel {
-                world: self.world.clone(),
-            }),
-            settings,
-            policy: Policy {
-                durability: self.durability,
-                steps_max: 12,
-                queue_max: 4,
-                compact_at_tokens: Some(6_000),
-                ..Policy::default()
-            },
-            catalog: Arc::new(tool::catalog(&self.world).ok()?),
-            filter: ToolFilter::default(),
-            control: LoopControl::default(),
-            drive: steadfast_runtime::agent::Drive::Request,
-        };
-        let agent = Arc::new(agent.offering());
-        Some(Arc::new(BTreeMap::from([(name, agent)])))
     }
 
     /// As SIGKILL does: nothing is said, nothing is written.
@@ -244,9 +209,45 @@ const EXCUSED: Duration = Duration::from_secs(90);
 
 /// Lets everything that is due at this instant run. The actor library chooses at random between a
 /// kill and work that is ready at the same time; with none ready, a kill is the same in each run.
-async fn all_at_rest() {
+pub(super) async fn all_at_rest() {
     const ROUNDS: usize = 1_000;
     for _ in 0..ROUNDS {
         tokio::task::yield_now().await;
     }
+}
+
+/// The agents of a process.
+pub(super) fn agents(world: &World, durability: Durability) -> Option<Agents> {
+    let name = tool::agent()?;
+    let settings = ModelSettings {
+        model: "m".into(),
+        instructions: "be quick".into(),
+        tools: Arc::default(),
+        output_tokens_max: None,
+        options: Value::Null,
+        tool_choice: ToolChoice::Auto,
+        output_schema: None,
+    };
+    let agent = Agent {
+        name: name.clone(),
+        model: "simulated/m".into(),
+        provider_name: "simulated".into(),
+        provider: Arc::new(SimulatedModel {
+            world: world.clone(),
+        }),
+        settings,
+        policy: Policy {
+            durability,
+            steps_max: 12,
+            queue_max: 4,
+            compact_at_tokens: Some(6_000),
+            ..Policy::default()
+        },
+        catalog: Arc::new(tool::catalog(world).ok()?),
+        filter: ToolFilter::default(),
+        control: LoopControl::default(),
+        drive: steadfast_runtime::agent::Drive::Request,
+    };
+    let agent = Arc::new(agent.offering());
+    Some(Arc::new(BTreeMap::from([(name, agent)])))
 }

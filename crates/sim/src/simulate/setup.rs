@@ -162,6 +162,8 @@ pub(super) fn options(setup: &Setup, cramped: bool, drives: bool) -> Options {
             RECORD_BYTES_MAX
         },
         drives,
+        // Remote tools are run by workers that do nothing else.
+        works: false,
         handover_after: Duration::from_secs(8),
         idle_after: Duration::from_secs(2),
         sweep_every: Duration::from_secs(5),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use steadfast_core::id::SessionKey;
 use steadfast_store::Stores;
-use steadfast_store::error::{ReadError, WriteError};
+use steadfast_store::error::ReadError;
 use steadfast_store::log::{Append, AppendError, AroundLog, Log, ReadFrom, StoredRecord, Tail};
 
 use super::mistakes;

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::id::NodeId;
+use steadfast_core::input::Durability;
+use steadfast_runtime::{Options, Runtime, RuntimeHandle, WorkerOptions};
 use steadfast_store::Stores;
 use steadfast_store::fault::{FaultLayer, FaultPlan, Odds};
-use steadfast_tools::remote::{RemoteWorker, WorkerOptions};
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
-use super::node::odds_of_clusters;
-use super::tool;
+use super::node::{agents, all_at_rest, odds_of_clusters};
 use super::world::{Part, World};
 
 /// Workers of a run.
@@ -32,8 +30,7 @@ struct Worker {
     name: String,
     plan: Arc<FaultPlan>,
     layer: FaultLayer,
-    stop: CancellationToken,
-    task: JoinHandle<()>,
+    handle: RuntimeHandle,
 }
 
 impl Workers {
@@ -47,14 +44,17 @@ impl Workers {
         }
     }
 
-    pub(super) fn start(&mut self) {
-        if self.world.setup.remote {
-            let started: Vec<_> = (0..COUNT).filter_map(|_| self.worker()).collect();
-            self.workers.extend(started);
+    pub(super) async fn start(&mut self) {
+        let count = if self.world.setup.remote { COUNT } else { 0 };
+        for _ in 0..count {
+            match self.worker().await {
+                Some(worker) => self.workers.push(worker),
+                None => self.world.broken("worker", "it could not be set up"),
+            }
         }
     }
 
-    fn worker(&mut self) -> Option<Worker> {
+    async fn worker(&mut self) -> Option<Worker> {
         self.starts += 1;
         let world = &self.world;
         let odds = match world.setup.faults && !world.is_calm() {
@@ -64,24 +64,28 @@ impl Workers {
         let plan = FaultPlan::new(world.fork_rng(), odds);
         let plan = Arc::new(plan.sharing(Arc::clone(&world.elections)));
         let layer = FaultLayer::new(&self.stores, Arc::clone(&plan));
-        let options = WorkerOptions {
-            keep_alive_every: Duration::from_secs(2),
-            ..WorkerOptions::default()
+        let options = Options {
+            admits: false,
+            drives: false,
+            works: true,
+            worker: WorkerOptions {
+                keep_alive_every: Duration::from_secs(2),
+                ..WorkerOptions::default()
+            },
+            ..Options::default()
         };
         let name = format!("w{}", self.starts);
-        let (node, agent) = (NodeId::new(name.clone()).ok()?, tool::agent()?);
-        let catalog = tool::catalog(world).ok()?;
-        let worker = RemoteWorker::new(layer.stores(), Arc::new(world.clock), node, options)?;
-        let worker = worker.serving(&agent, &catalog);
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(worker.run(stop.clone()));
+        let node = NodeId::new(name.clone()).ok()?;
+        let agents = agents(world, Durability::On)?;
+        let clock = Arc::new(world.clock);
+        let started = Runtime::start(options, layer.stores().clone(), agents, clock, node);
+        let (_sessions, handle) = started.await.ok()?;
         world.note(format!("worker {name} starts"));
         Some(Worker {
             name,
             plan,
             layer,
-            stop,
-            task,
+            handle,
         })
     }
 
@@ -93,47 +97,46 @@ impl Workers {
         for _ in 0..world.draw(4) {
             world.pause(8_000).await;
             let pick = world.draw(COUNT) as usize;
-            let Some(worker) = self.workers.get(pick) else {
+            if pick >= self.workers.len() {
                 continue;
-            };
+            }
             let lasts = Duration::from_millis(world.draw(15_000));
             match world.draw(8) {
-                0..=2 => {
-                    world.note(format!("worker {} is killed", worker.name));
-                    worker.task.abort();
+                trouble @ (0..=2 | 7) => {
+                    let worker = self.workers.remove(pick);
+                    if trouble == 7 {
+                        world.note(format!("worker {} stops", worker.name));
+                        let give_up = tokio::time::sleep(Duration::from_secs(60));
+                        worker.handle.shutdown(give_up).await;
+                    } else {
+                        all_at_rest().await;
+                        world.note(format!("worker {} is killed", worker.name));
+                        drop(worker.handle);
+                    }
+                    self.graves.push((worker.plan, worker.layer));
                     world.pause(5_000).await;
-                    self.replace(pick);
+                    match self.worker().await {
+                        Some(worker) => self.workers.push(worker),
+                        None => world.broken("worker", "it could not be set up"),
+                    }
                 }
-                3 | 4 => {
-                    world.note(format!("worker {} stands still", worker.name));
-                    worker.plan.block();
-                    tokio::time::sleep(lasts).await;
-                    worker.plan.open();
-                }
-                5 | 6 => {
-                    world.note(format!("worker {} is cut off", worker.name));
-                    worker.plan.cut_for(lasts);
-                    tokio::time::sleep(lasts).await;
-                }
-                _ => {
-                    world.note(format!("worker {} stops", worker.name));
-                    worker.stop.cancel();
-                    world.pause(5_000).await;
-                    self.replace(pick);
+                trouble => {
+                    let Some(worker) = self.workers.get(pick) else {
+                        continue;
+                    };
+                    if trouble <= 4 {
+                        world.note(format!("worker {} stands still", worker.name));
+                        worker.plan.block();
+                        tokio::time::sleep(lasts).await;
+                        worker.plan.open();
+                    } else {
+                        world.note(format!("worker {} is cut off", worker.name));
+                        worker.plan.cut_for(lasts);
+                        tokio::time::sleep(lasts).await;
+                    }
                 }
             }
         }
-    }
-
-    fn replace(&mut self, pick: usize) {
-        let Some(fresh) = self.worker() else {
-            return self.world.broken("worker", "it could not be set up");
-        };
-        let Some(place) = self.workers.get_mut(pick) else {
-            return;
-        };
-        let gone = std::mem::replace(place, fresh);
-        self.graves.push((gone.plan, gone.layer));
     }
 
     /// Nothing goes wrong any more.
@@ -154,10 +157,8 @@ impl Workers {
 
     pub(super) async fn stop(self) {
         for worker in self.workers {
-            worker.stop.cancel();
-            if worker.task.await.is_err() {
-                self.world.broken("worker", "it panicked");
-            }
+            let give_up = tokio::time::sleep(Duration::from_secs(60));
+            worker.handle.shutdown(give_up).await;
         }
     }
 }
