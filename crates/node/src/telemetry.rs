@@ -53,12 +53,6 @@ impl Telemetry {
             Some(endpoint) => Some(exporter(endpoint, options)?),
             None => None,
         };
-        // What is logged and what is traced are two questions.
-        let spans = traces.as_ref().map(|provider| {
-            tracing_opentelemetry::layer()
-                .with_tracer(provider.tracer("steadfast"))
-                .with_filter(spans_exported)
-        });
         // A line says itself which session it is about. Its turn, step and call are told only in
         // detailed logs: a turn has seven spans, and writing them down costs more than to log it.
         let context_shown = lines_shown
@@ -66,10 +60,15 @@ impl Telemetry {
             .is_none_or(|level| level >= LevelFilter::DEBUG);
         let context = filter_fn(move |metadata| context_shown || metadata.is_event())
             .with_max_level_hint(LevelFilter::TRACE);
-        tracing_subscriber::registry()
-            .with(lines(options.log_format).with_filter(lines_shown.and(context)))
-            .with(spans)
-            .try_init()?;
+        let lines = lines(options.log_format).with_filter(lines_shown.and(context));
+        // What is logged and what is traced are two questions. A layer that is not there must not
+        // stand here as none: for that, spans that nobody wants would be made all the same.
+        let mut layers = vec![lines.boxed()];
+        if let Some(provider) = &traces {
+            let spans = tracing_opentelemetry::layer().with_tracer(provider.tracer("steadfast"));
+            layers.push(spans.with_filter(spans_exported).boxed());
+        }
+        tracing_subscriber::registry().with(layers).try_init()?;
         Ok(Self { traces })
     }
 
