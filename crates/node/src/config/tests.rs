@@ -422,8 +422,8 @@ fn what_the_readme_shows_is_a_configuration() {
             let provider = "[providers.anthropic]\nkind = \"anthropic\"\napi_key";
             text.push_str(&format!("\n{provider} = \"{secret}\"\n"));
         }
-        if !text.contains("[agents.") {
-            text.push_str("[agents.a]\nmodel = \"anthropic/m\"\n");
+        if !text.contains("model = ") {
+            text = format!("{text}\n[agents.support]\nmodel = \"anthropic/m\"\n");
         }
         if let Err(error) = load(&text, &[], &[]) {
             panic!("{error}\nin\n{block}");
