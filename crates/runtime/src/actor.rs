@@ -4,6 +4,9 @@
 //!   Keeper (supervisor) --linked--> SessionActor: one message, Drive, handled until the end
 //! ```
 //!
+//! An actor ends, too, when its session falls idle: the driver is then parked behind the session's
+//! door, and a new actor takes it over when somebody knocks.
+//!
 //! Questions come through the door's bounded channel, not through the actor's own mailbox, which
 //! has no bound. A panic costs the one actor: its seat is dropped, which takes its door away and
 //! lets the session rest; the keeper writes down what happened. When the keeper ends, all end.
@@ -12,8 +15,7 @@ use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SpawnErr, SupervisionEvent};
 
-use crate::doors::Seat;
-use crate::driver::{self, End};
+use crate::driver::{self, End, Start};
 use crate::host::Host;
 
 /// Runs one session.
@@ -22,39 +24,40 @@ struct SessionActor;
 struct Drive;
 
 /// What a session actor begins with.
-struct Start {
+struct Employment {
     host: Arc<Host>,
-    seat: Seat,
+    start: Start,
 }
 
 impl Actor for SessionActor {
     type Msg = Drive;
-    type State = Option<Start>;
-    type Arguments = Start;
+    type State = Option<Employment>;
+    type Arguments = Employment;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Drive>,
-        start: Start,
-    ) -> Result<Option<Start>, ActorProcessingErr> {
+        employment: Employment,
+    ) -> Result<Option<Employment>, ActorProcessingErr> {
         myself.cast(Drive)?;
-        Ok(Some(start))
+        Ok(Some(employment))
     }
 
     async fn handle(
         &self,
         myself: ActorRef<Drive>,
         Drive: Drive,
-        start: &mut Option<Start>,
+        employment: &mut Option<Employment>,
     ) -> Result<(), ActorProcessingErr> {
-        if let Some(Start { host, seat }) = start.take() {
-            let key = seat.key.clone();
+        if let Some(Employment { host, start }) = employment.take() {
+            let key = start.key().clone();
             // The library keeps room for this future twice.
-            let end = Box::pin(driver::drive(host, seat)).await;
+            let end = Box::pin(driver::drive(host, start)).await;
             match &end {
                 End::GaveUp(detail) | End::NoRoom(detail) => {
                     tracing::error!(session = %key, detail, "session's owner gave up");
                 }
+                End::Parked => tracing::debug!(session = %key, "session parked"),
                 End::NotNeeded
                 | End::Released
                 | End::Lost
@@ -70,9 +73,13 @@ impl Actor for SessionActor {
 }
 
 /// Brings a session to life.
-pub(crate) async fn spawn(host: Arc<Host>, seat: Seat, keeper: ActorCell) -> Result<(), SpawnErr> {
-    let start = Start { host, seat };
-    Actor::spawn_linked(None, SessionActor, start, keeper).await?;
+pub(crate) async fn spawn(
+    host: Arc<Host>,
+    start: Start,
+    keeper: ActorCell,
+) -> Result<(), SpawnErr> {
+    let employment = Employment { host, start };
+    Actor::spawn_linked(None, SessionActor, employment, keeper).await?;
     Ok(())
 }
 

@@ -267,6 +267,13 @@ impl Dispatcher {
         self.progress.heard_at()
     }
 
+    /// Forgets who waited for effects, when none runs.
+    pub(crate) fn forget_waker(&mut self) {
+        if self.tasks.is_empty() {
+            self.tasks = JoinSet::new();
+        }
+    }
+
     /// Nothing runs and nothing is wanted.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && !self.wants_any

@@ -5,27 +5,40 @@
 //!   load, follow  <--committed state, feed-- Door
 //! ```
 //!
+//! The driver of an idle session is parked behind its door: the session stays in memory, owned, as
+//! it is, and has no actor, no channel and no task until somebody knocks or a time has come.
+//!
 //! At most one seat exists for each session of this process. A seat that is dropped, however that
 //! comes about, takes its door away; if its session was not let go properly, the session rests for a
 //! while and is then opened again.
+
+mod inbox;
+mod lot;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ractor::{ActorCell, SpawnErr};
 use steadfast_core::command::Command;
 use steadfast_core::id::{Epoch, NodeId, SessionKey};
 use steadfast_core::session::{Ownership, Session};
 use steadfast_store::mailbox::MailSeq;
 use thiserror::Error;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::actor;
 use crate::agent::Drive;
+use crate::driver::Start;
 use crate::feed::Feed;
 use crate::host::{Host, backoff};
 use crate::sessions::{Admission, AdmitError};
+use inbox::Hearing;
+use lot::Lot;
+
+pub(crate) use inbox::{Inbox, Unheard};
 
 /// Something that an owner is asked.
 #[derive(Debug)]
@@ -73,7 +86,7 @@ pub(crate) enum Refusal {
 
 /// The outside of a session that is in memory here.
 pub(crate) struct Door {
-    inbox: mpsc::Sender<Knock>,
+    hearing: Mutex<Hearing>,
     committed: watch::Receiver<Option<Arc<Session>>>,
     /// Cancelled when the seat is dropped. Wakes in the order of waiting, which a watch does not.
     gone: CancellationToken,
@@ -83,17 +96,6 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Asks the owner something; waits while too many others do. `Err`: it takes no questions any
-    /// more.
-    pub(crate) async fn knock(&self, knock: Knock) -> Result<(), Knock> {
-        self.inbox.send(knock).await.map_err(|error| error.0)
-    }
-
-    /// The same for a hint: one that finds no room is dropped.
-    pub(crate) fn hint(&self, knock: Knock) -> bool {
-        self.inbox.try_send(knock).is_ok()
-    }
-
     /// The committed state, once the session was read.
     pub(crate) fn committed(&self) -> watch::Receiver<Option<Arc<Session>>> {
         self.committed.clone()
@@ -130,11 +132,11 @@ impl Door {
 /// The inside of a session that is in memory here.
 pub(crate) struct Seat {
     pub(crate) key: SessionKey,
-    pub(crate) inbox: mpsc::Receiver<Knock>,
+    pub(crate) inbox: Inbox,
+    door: Arc<Door>,
     pub(crate) committed: watch::Sender<Option<Arc<Session>>>,
     pub(crate) feed: Arc<Feed>,
-    door: Arc<Door>,
-    doors: Arc<Doors>,
+    pub(crate) doors: Arc<Doors>,
     left_properly: bool,
     /// Dropped last: whoever waited then finds no door.
     _gone: DropGuard,
@@ -190,7 +192,9 @@ pub(crate) enum EnterError {
 /// All doors of this process.
 pub(crate) struct Doors {
     host: Arc<Host>,
+    keeper: ActorCell,
     state: Mutex<State>,
+    lot: Lot,
     present: AtomicUsize,
     closed: AtomicBool,
     emptied: Notify,
@@ -213,10 +217,12 @@ struct Rest {
 }
 
 impl Doors {
-    pub(crate) fn new(host: Arc<Host>) -> Self {
+    pub(crate) fn new(host: Arc<Host>, keeper: ActorCell) -> Self {
         Self {
             host,
+            keeper,
             state: Mutex::default(),
+            lot: Lot::default(),
             present: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             emptied: Notify::new(),
@@ -246,7 +252,7 @@ impl Doors {
         if let Some(door) = state.by_session.get(key) {
             return Ok(Entered::Present(Arc::clone(door)));
         }
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(EnterError::Closed);
         }
         if state.by_session.len() >= options.actors_max {
@@ -259,7 +265,7 @@ impl Doors {
             }
             rest.due = false;
         }
-        let (sender, inbox) = mpsc::channel(options.door_commands_max.max(1));
+        let (sender, inbox) = Inbox::new(options.door_commands_max);
         let (committed, receiver) = watch::channel(None);
         let gone = CancellationToken::new();
         let feed = Arc::new(Feed::new(
@@ -268,7 +274,7 @@ impl Doors {
             options.open_step_bytes_max,
         ));
         let door = Arc::new(Door {
-            inbox: sender,
+            hearing: Mutex::new(Hearing::Driver(sender)),
             committed: receiver,
             gone: gone.clone(),
             feed: Arc::clone(&feed),
@@ -281,14 +287,19 @@ impl Doors {
         let seat = Seat {
             key: key.clone(),
             inbox,
+            door: Arc::clone(&door),
             committed,
             feed,
-            door: Arc::clone(&door),
             doors: Arc::clone(self),
             left_properly: false,
             _gone: gone.drop_guard(),
         };
         Ok(Entered::Made(door, seat))
+    }
+
+    /// Gives a session an actor.
+    pub(crate) async fn spawn(&self, start: Start) -> Result<(), SpawnErr> {
+        actor::spawn(Arc::clone(&self.host), start, self.keeper.clone()).await
     }
 
     fn remove(&self, key: &SessionKey, left_properly: bool) {
@@ -297,7 +308,7 @@ impl Doors {
         let door = state.by_session.remove(key);
         if left_properly {
             state.resting.remove(key);
-        } else if !self.closed.load(Ordering::Acquire) {
+        } else if !self.is_closed() {
             let now = Instant::now();
             let before = state.resting.get(key).copied();
             // A session that ran well for long has its earlier failures forgiven.
@@ -347,6 +358,10 @@ impl Doors {
     /// From now on no session is brought into memory.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// Waits until no session is in memory.

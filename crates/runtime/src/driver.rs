@@ -24,7 +24,9 @@ mod held;
 mod landing;
 mod letting_go;
 mod mail;
+mod opening;
 mod outcome;
+mod parking;
 mod proof;
 mod release;
 
@@ -33,13 +35,12 @@ use std::sync::Arc;
 
 use steadfast_core::event::Event;
 use steadfast_core::id::{Epoch, NodeId, Timestamp};
-use steadfast_core::session::{Existence, Ownership, Session};
+use steadfast_core::session::Existence;
 use steadfast_protocol::record::Record;
 use steadfast_store::log::Tail;
 use steadfast_store::mailbox::Letter;
 use tokio::time::Instant;
 
-use crate::directory;
 use crate::dispatch::{Dispatcher, Finished, Starts};
 use crate::doors::{Knock, Seat};
 use crate::host::Host;
@@ -53,11 +54,15 @@ use landing::{Landing, Round};
 use mail::Mailroom;
 use proof::Proof;
 
+pub(crate) use parking::Start;
+
 /// How the driver of a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// Nothing had to be done: the session was not taken over.
     NotNeeded,
+    /// It stays in memory, idle: its next actor goes on from here.
+    Parked,
     /// It was let go.
     Released,
     /// It met another owner and yields.
@@ -119,14 +124,14 @@ enum WakeUp {
 /// The driver of one session.
 pub(crate) struct Driver {
     host: Arc<Host>,
-    seat: Seat,
+    pub(crate) seat: Seat,
     stance: Stance,
     /// Who owns the session elsewhere.
     owner: Option<NodeId>,
     /// Since when it is owned here.
     owned_since: Option<Instant>,
     journal: Journal,
-    landing: Option<Landing>,
+    landing: Option<Box<Landing>>,
     /// Version of this owner's entry in the index of owned sessions, once it is written.
     claim: Option<u64>,
     dispatcher: Dispatcher,
@@ -149,12 +154,24 @@ pub(crate) struct Driver {
 }
 
 /// Drives a session until nobody needs it here any more.
-pub(crate) async fn drive(host: Arc<Host>, seat: Seat) -> End {
+pub(crate) async fn drive(host: Arc<Host>, start: Start) -> End {
     // What is done seldom is in a box of its own: what a driver has while it waits, it has for as
-    // long as its session is in memory.
-    let (end, taken_over, mut seat) = match Box::pin(open(host, seat)).await {
-        Ok((mut driver, letters)) => {
-            let end = driver.run(letters).await;
+    // long as its session is at work.
+    let opened = match start {
+        Start::New(seat) => Box::pin(opening::open(host, seat)).await,
+        Start::Parked(driver) => Ok((driver, Vec::new())),
+    };
+    let (end, taken_over, mut seat) = match opened {
+        Ok((mut driver, mut letters)) => {
+            let end = loop {
+                match driver.run(std::mem::take(&mut letters)).await {
+                    End::Parked => match driver.park() {
+                        Ok(()) => return End::Parked,
+                        Err(knocked) => driver = knocked,
+                    },
+                    end => break end,
+                }
+            };
             driver.refuse_all(&end).await;
             // Whether the log says that this owner has it.
             (end, driver.has_taken_over(), driver.seat)
@@ -162,55 +179,18 @@ pub(crate) async fn drive(host: Arc<Host>, seat: Seat) -> End {
         Err((end, seat)) => (end, false, seat),
     };
     match &end {
-        End::NotNeeded | End::Released | End::Lost | End::Elsewhere(_) | End::NotOpened(_) => {
-            seat.leave()
-        }
+        End::NotNeeded
+        | End::Parked
+        | End::Released
+        | End::Lost
+        | End::Elsewhere(_)
+        | End::NotOpened(_) => seat.leave(),
         // The index still names the session, and it rests before it is opened again.
         End::GaveUp(_) => {}
         End::NoRoom(_) if !taken_over => seat.leave(),
         End::NoRoom(_) => {}
     }
     end
-}
-
-/// The other node that owns a session, unless it is gone.
-async fn owner_elsewhere(host: &Host, session: &Session) -> Option<NodeId> {
-    let Ownership::Owned { node } = &session.ownership else {
-        return None;
-    };
-    let gone = host.members.owner_is_gone(node, &session.key).await;
-    (!gone).then(|| node.clone())
-}
-
-/// Reads a session and its mail.
-async fn open(host: Arc<Host>, mut seat: Seat) -> Result<(Box<Driver>, Vec<Letter>), (End, Seat)> {
-    let batch = host.options.mail_batch_max;
-    let alone = host.members.are_alone();
-    // What knocked before the mailbox is read is not overtaken by what is in it.
-    let covered = seat.inbox.len();
-    let (opened, letters) = tokio::join!(
-        open::open(&host.stores, &seat.key, host.options.read_batch_records),
-        host.stores
-            .mailbox
-            .pending(&seat.key, Default::default(), batch),
-    );
-    match opened.and_then(|opened| Ok((opened, letters?))) {
-        Ok((opened, letters)) => {
-            let owner = owner_elsewhere(&host, &opened.session).await;
-            let mut driver = Box::new(Driver::new(host, seat, opened, owner));
-            driver.mailroom.covered = covered;
-            Ok((driver, letters))
-        }
-        Err(error) => {
-            tracing::warn!(session = %seat.key, %error, "session not opened");
-            if matches!(error, OpenError::Quarantined { .. }) {
-                directory::quarantine(&host, &seat.key).await;
-            }
-            let end = End::NotOpened(error);
-            commands::refuse_inbox(&mut seat, &end, alone).await;
-            Err((end, seat))
-        }
-    }
 }
 
 impl Driver {
@@ -255,6 +235,9 @@ impl Driver {
         loop {
             if let Some(end) = self.advance() {
                 return end;
+            }
+            if self.may_park() {
+                return End::Parked;
             }
             let wake_up = self.next().await;
             if let Some(end) = self.handle(wake_up).await {
@@ -388,7 +371,8 @@ impl Driver {
             self.proof.departs();
         }
         self.landing = departure
-            .map(|departure| Landing::begin(&self.host, &self.seat.key, departure, self.claim));
+            .map(|departure| Landing::begin(&self.host, &self.seat.key, departure, self.claim))
+            .map(Box::new);
         Ok(())
     }
 
@@ -435,5 +419,11 @@ mod tests {
     fn a_driver_that_waits_is_small() {
         let bytes = future_bytes(drive) + size_of::<Driver>();
         assert!(bytes <= 4 * 1024, "{bytes} bytes");
+    }
+
+    #[test]
+    fn a_driver_that_is_parked_is_smaller() {
+        let bytes = size_of::<Driver>();
+        assert!(bytes <= 1_280, "{bytes} bytes");
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::doors::{Door, Doors, Knock, Refusal};
+use crate::doors::{Door, Doors, Knock, Refusal, Unheard};
 use crate::feed::frame_bytes;
 use crate::host::Host;
 
@@ -66,8 +66,10 @@ impl NodeDoor {
                 Some(_) if waiting.len() >= WAITING_MAX => Answer::Here,
                 Some(door) => {
                     let patience = self.host.options.owner_patience;
+                    let doors = Arc::clone(&self.doors);
                     waiting.spawn(async move {
-                        let answer = tokio::time::timeout(patience, mail(&door, up_to)).await;
+                        let answer = mail(&doors, &door, up_to);
+                        let answer = tokio::time::timeout(patience, answer).await;
                         answered(asked.reply, &answer.unwrap_or(Answer::Here));
                     });
                     return;
@@ -112,11 +114,13 @@ impl NodeDoor {
     }
 }
 
-async fn mail(door: &Door, up_to: u64) -> Answer {
+async fn mail(doors: &Doors, door: &Arc<Door>, up_to: u64) -> Answer {
     let (reply, answer) = oneshot::channel();
     let up_to = MailSeq(up_to);
-    if door.knock(Knock::Mail { up_to, reply }).await.is_err() {
-        return Answer::Releasing;
+    match doors.knock(door, Knock::Mail { up_to, reply }).await {
+        Ok(()) => {}
+        Err(Unheard::Leaving) => return Answer::Releasing,
+        Err(Unheard::NotWoken(_)) => return Answer::Here,
     }
     match answer.await {
         Ok(Ok(taken)) => Answer::Mine { taken: taken.0 },

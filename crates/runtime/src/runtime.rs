@@ -115,9 +115,9 @@ impl Runtime {
             cut: Cut::default(),
             jobs: JobCounts::default(),
         });
-        let doors = Arc::new(Doors::new(Arc::clone(&host)));
         let keeper = actor::keeper().await.map_err(StartError::Keeper)?;
-        let sessions = Sessions::new(Arc::clone(&host), Arc::clone(&doors), keeper.clone());
+        let doors = Arc::new(Doors::new(Arc::clone(&host), keeper.get_cell()));
+        let sessions = Sessions::new(Arc::clone(&host), Arc::clone(&doors));
         let shutdown = CancellationToken::new();
         let closed = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -127,6 +127,7 @@ impl Runtime {
                 doors: Arc::clone(&doors),
             };
             tasks.spawn(door.run(closed.clone()));
+            tasks.spawn(wake_the_due(Arc::clone(&doors), shutdown.clone()));
         }
         if host.options.admits || host.options.drives {
             if !host.members.are_alone() {
@@ -161,6 +162,14 @@ impl Runtime {
             work,
         };
         Ok((sessions, handle))
+    }
+}
+
+/// Wakes parked sessions in their time. A drain wakes all of them itself.
+async fn wake_the_due(doors: Arc<Doors>, shutdown: CancellationToken) {
+    tokio::select! { biased;
+        () = shutdown.cancelled() => {}
+        () = doors.wake_the_due() => {}
     }
 }
 
@@ -209,5 +218,6 @@ impl Drop for RuntimeHandle {
         self.closed.cancel();
         // Ends every session actor with it.
         self.keeper.kill();
+        self.doors.abandon_parked();
     }
 }

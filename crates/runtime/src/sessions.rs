@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::stream::BoxStream;
-use ractor::ActorRef;
 use steadfast_core::event::Verdict;
 use steadfast_core::id::{NodeId, Seq};
 use steadfast_core::session::Session;
@@ -23,7 +22,6 @@ use steadfast_protocol::record::Record;
 use steadfast_store::error::WriteError;
 use thiserror::Error;
 
-use crate::actor::Nothing;
 use crate::agent::Agents;
 use crate::doors::{Doors, Knock};
 use crate::host::Host;
@@ -46,19 +44,17 @@ pub struct Sessions {
 struct Shared {
     host: Arc<Host>,
     doors: Arc<Doors>,
-    keeper: ActorRef<Nothing>,
     draining: AtomicBool,
     repaired: RepairedSessions,
 }
 
 impl Sessions {
-    pub(crate) fn new(host: Arc<Host>, doors: Arc<Doors>, keeper: ActorRef<Nothing>) -> Self {
+    pub(crate) fn new(host: Arc<Host>, doors: Arc<Doors>) -> Self {
         let draining = AtomicBool::new(false);
         Self {
             shared: Arc::new(Shared {
                 host,
                 doors,
-                keeper,
                 draining,
                 repaired: RepairedSessions::default(),
             }),
@@ -99,7 +95,7 @@ impl Sessions {
         doors.close();
         for door in doors.all() {
             // Who is gone already has let go.
-            let _ = door.knock(Knock::Drain).await;
+            let _ = doors.knock(&door, Knock::Drain).await;
         }
         doors.emptied().await;
     }

@@ -114,14 +114,14 @@ impl Sweep {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
                 return;
             };
-            let log = Arc::clone(&self.host.stores.log);
+            let (log, doors) = (Arc::clone(&self.host.stores.log), Arc::clone(&self.doors));
             looks.spawn(async move {
                 match log.tail(&session.key).await {
                     Ok(tail) => {
                         let epoch = tail.last.map(|last| last.epoch);
                         if let Some(epoch) = epoch.filter(|epoch| *epoch > session.epoch) {
                             // Who is gone by now knows it.
-                            let _gone = door.knock(Knock::Superseded { epoch }).await;
+                            let _gone = doors.knock(&door, Knock::Superseded { epoch }).await;
                         }
                     }
                     // Its next append tells.

@@ -57,6 +57,13 @@ impl Driver {
 
     /// Sets the alarm for whatever comes first.
     pub(super) fn set_alarm(&mut self) {
+        if let Some(at) = self.alarm_at() {
+            self.alarm.set(at);
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn alarm_at(&self) -> Option<Instant> {
         let mut at = self.dispatcher.rested_at();
         let mut add =
             |instant: Instant| at = Some(at.map_or(instant, |at: Instant| at.min(instant)));
@@ -82,8 +89,6 @@ impl Driver {
             Stance::Draining { .. } => {}
             Stance::Looking | Stance::Elsewhere | Stance::Releasing => {}
         }
-        if let Some(at) = at {
-            self.alarm.set(at);
-        }
+        at
     }
 }

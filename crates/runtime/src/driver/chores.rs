@@ -58,6 +58,13 @@ impl Chores {
         self.tasks.is_empty()
     }
 
+    /// Forgets who waited for them, when there are none.
+    pub(super) fn forget_waker(&mut self) {
+        if self.tasks.is_empty() {
+            self.tasks = JoinSet::new();
+        }
+    }
+
     /// Waits for the next one to end; for ever when there is none.
     pub(super) async fn next(&mut self) -> Chore {
         match self.tasks.join_next().await {

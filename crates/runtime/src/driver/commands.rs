@@ -315,7 +315,7 @@ pub(super) async fn refuse_inbox(seat: &mut Seat, end: &End, alone: bool) {
 /// A session of a newer release is left to the nodes of that release, where there may be any.
 fn refusal(end: &End, in_doubt: bool, alone: bool) -> Refusal {
     match end {
-        End::NotNeeded | End::Released | End::Lost => Refusal::Again,
+        End::NotNeeded | End::Parked | End::Released | End::Lost => Refusal::Again,
         End::Elsewhere(owner) => Refusal::Elsewhere(owner.clone()),
         End::NotOpened(OpenError::NewerVersion(_)) if !alone => Refusal::ForTheQueue,
         End::NotOpened(error) => Refusal::Error(match error {

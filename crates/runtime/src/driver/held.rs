@@ -49,12 +49,12 @@ impl Driver {
             return self.commanded(command, drive, reply).await;
         }
         let found_by = self.mailroom.readings + 1;
-        self.mailroom.held = Some(Held {
+        self.mailroom.held = Some(Box::new(Held {
             command,
             drive,
             reply,
             found_by,
-        });
+        }));
         self.begin_reading(Duration::ZERO);
     }
 
@@ -69,7 +69,13 @@ impl Driver {
     pub(super) async fn decide_held(&mut self) {
         let read = self.mailroom.read_whole;
         if let Some(held) = self.mailroom.held.take_if(|held| held.found_by <= read) {
-            self.commanded(held.command, held.drive, held.reply).await;
+            let Held {
+                command,
+                drive,
+                reply,
+                ..
+            } = *held;
+            self.commanded(command, drive, reply).await;
         }
     }
 

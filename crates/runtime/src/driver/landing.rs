@@ -45,7 +45,7 @@ enum Outcome {
 }
 
 /// Waits for the try in flight; for ever when there is none.
-pub(super) async fn next(landing: &mut Option<Landing>) -> Round {
+pub(super) async fn next(landing: &mut Option<Box<Landing>>) -> Round {
     match landing {
         Some(landing) => (&mut landing.round).await,
         None => std::future::pending().await,

@@ -31,7 +31,7 @@ pub(super) struct Mailroom {
     pub(super) covered: usize,
     covered_by_reading: usize,
     /// The command that waits for a reading.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<Box<Held>>,
     /// More came while it was read.
     read_again: bool,
     /// A letter of a newer release stands in the way: what its decoder said.
@@ -54,6 +54,11 @@ impl Mailroom {
     /// Whether letters may stand before what is at the door.
     pub(super) fn stands_first(&self) -> bool {
         self.reading || self.newer_release.is_some()
+    }
+
+    /// Whether nobody waits for anything here.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.reading && self.held.is_none() && self.asked.is_empty()
     }
 
     /// Nobody here takes the mail, nor decides what waits for it.

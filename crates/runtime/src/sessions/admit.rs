@@ -21,9 +21,9 @@ use tracing::Instrument;
 
 use super::decided::{Decided, known_answer};
 use super::{Admission, AdmitError, Sessions};
-use crate::actor;
 use crate::agent::Drive;
-use crate::doors::{Door, EnterError, Entered, Knock, Refusal};
+use crate::doors::{Door, EnterError, Entered, Knock, Refusal, Unheard};
+use crate::driver::Start;
 use crate::open;
 use crate::spill::{Patience, Spill, SpillError};
 use crate::trace;
@@ -152,20 +152,20 @@ impl Sessions {
         key: &SessionKey,
         knock: Knock,
     ) -> Result<Arc<Door>, KnockError> {
-        match self.shared.doors.enter(key) {
-            Ok(Entered::Present(door)) => match door.knock(knock).await {
+        let doors = &self.shared.doors;
+        match doors.enter(key) {
+            Ok(Entered::Present(door)) => match doors.knock(&door, knock).await {
                 Ok(()) => Ok(door),
-                Err(_) => {
+                Err(Unheard::Leaving) => {
                     door.gone().await;
                     Err(KnockError::Gone)
                 }
+                Err(Unheard::NotWoken(detail)) => Err(KnockError::NotNow(detail)),
             },
             Ok(Entered::Made(door, seat)) => {
                 // Before anybody sits there: an owner whom nobody asks anything leaves at once.
                 door.hint(knock);
-                let host = Arc::clone(&self.shared.host);
-                let keeper = self.shared.keeper.get_cell();
-                let spawned = actor::spawn(host, seat, keeper).await;
+                let spawned = doors.spawn(Start::New(seat)).await;
                 spawned.map_err(|error| KnockError::NotNow(error.to_string()))?;
                 Ok(door)
             }
@@ -287,10 +287,11 @@ impl Sessions {
     /// An owner here reads a letter before whatever is asked next; one elsewhere is told by the
     /// queue.
     async fn tell_owner_here(&self, key: &SessionKey, up_to: MailSeq) {
-        if let Some(door) = self.shared.doors.find(key) {
+        let doors = &self.shared.doors;
+        if let Some(door) = doors.find(key) {
             let (reply, _answer_stands_in_the_log) = oneshot::channel();
             // Who is gone by now read nothing: the queue finds the next.
-            let _gone = door.knock(Knock::Mail { up_to, reply }).await;
+            let _gone = doors.knock(&door, Knock::Mail { up_to, reply }).await;
         }
     }
 }

@@ -15,6 +15,7 @@ mod crash;
 mod fence;
 mod follow;
 mod lifetime;
+mod parking;
 mod pools;
 mod remote;
 mod remote_workers;
