@@ -117,6 +117,7 @@ impl Talk {
             effect,
             reply,
             triage,
+            unfit: None,
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Size {
 
 enum Servers {
     One(NatsServer),
-    Three(NatsCluster),
+    Three(Box<NatsCluster>),
 }
 
 impl Servers {
@@ -46,7 +46,7 @@ impl Servers {
         // A broker's start is waited for without a task.
         block_in_place(|| match count {
             1 => Self::One(NatsServer::start(Settings::default())),
-            _ => Self::Three(NatsCluster::start(true)),
+            _ => Self::Three(Box::new(NatsCluster::start(true))),
         })
     }
 

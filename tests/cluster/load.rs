@@ -209,9 +209,9 @@ impl Talk {
                 }
                 messages.push(Message { id, end: None });
             }
-            for at in 0..messages.len() {
-                if messages[at].end.is_none() {
-                    messages[at].end = Some(self.wait_for_end(&messages[at].id).await);
+            for message in &mut messages {
+                if message.end.is_none() {
+                    message.end = Some(self.wait_for_end(&message.id).await);
                 }
             }
             self.board.turn_took(&self.session, start.elapsed());

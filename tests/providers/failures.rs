@@ -136,8 +136,11 @@ async fn an_error_in_the_middle_of_a_stream_is_told() {
 #[tokio::test]
 async fn nobody_at_the_address_is_worth_another_try() {
     let server = ProviderServer::start().await;
-    let provider = provider(&server, Wire::OpenAiChat);
-    drop(server);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut options = options(&server, Wire::OpenAiChat);
+    options.base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    drop(listener);
+    let provider = HttpProvider::new(options).unwrap();
     let failure = ask_hello(&provider).await.reply.unwrap_err();
     assert_eq!(
         (failure.class, failure.code.as_str()),

@@ -55,11 +55,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         .into_iter()
         .fold(store.stores(), |stores, wrap| wrap(stores));
     let node = node_id(config.node.name.as_deref())?;
-    let place = match config.store.kind {
-        // No other process is at its file: whatever owned a session is gone.
-        StoreKind::Redb => Place::none(),
-        StoreKind::Nats => Place::take(&config.store.path, &node),
-    };
+    let place = place(&config, &node);
     let options = steadfast_runtime::Options {
         predecessor: place.predecessor.clone(),
         ..runtime_options(&config, store.guarantee().fsync, rust_tools)
@@ -104,6 +100,15 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
         shutdown,
         drain_grace: config.node.drain_grace.get(),
     }))
+}
+
+/// What this process knows of the one before it.
+fn place(config: &Config, node: &NodeId) -> Place {
+    match config.store.kind {
+        // No other process is at its file: whatever owned a session is gone.
+        StoreKind::Redb => Place::none(),
+        StoreKind::Nats => Place::take(&config.store.path, node),
+    }
 }
 
 /// Where sessions are kept, for people.

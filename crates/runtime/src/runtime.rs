@@ -143,13 +143,7 @@ impl Runtime {
             let timers = timers::run(Arc::clone(&host), sessions.clone(), shutdown.clone());
             tasks.spawn(timers);
         }
-        let mut work = JoinSet::new();
-        if host.options.works
-            && let Some(worker) = RemoteWorker::of(&host)
-        {
-            tracing::info!(tools = ?worker.tool_names(), "runs remote tools");
-            work.spawn(worker.run(shutdown.clone()));
-        }
+        let work = remote_work(&host, &shutdown);
         let handle = RuntimeHandle {
             sessions: sessions.clone(),
             doors,
@@ -171,6 +165,18 @@ async fn wake_the_due(doors: Arc<Doors>, shutdown: CancellationToken) {
         () = shutdown.cancelled() => {}
         () = doors.wake_the_due() => {}
     }
+}
+
+/// The worker of this process's remote tools, where it is one.
+fn remote_work(host: &Arc<Host>, shutdown: &CancellationToken) -> JoinSet<()> {
+    let mut work = JoinSet::new();
+    if host.options.works
+        && let Some(worker) = RemoteWorker::of(host)
+    {
+        tracing::info!(tools = ?worker.tool_names(), "runs remote tools");
+        work.spawn(worker.run(shutdown.clone()));
+    }
+    work
 }
 
 /// Without a tool queue every call of a remote tool would end as unreachable.

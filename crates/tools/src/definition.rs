@@ -164,7 +164,7 @@ impl ToolDefinition {
     /// call's input and answers from what the outside knows under [`ToolCall::key`]; once it
     /// answered [`CheckAnswer::NotDone`], the tool must refuse that key unless the attempt's
     /// [`ToolCall::fence`] is above that of the check: an attempt that seemed lost may still come.
-    /// It refuses with [`ToolFailure::unknown`].
+    /// It refuses with [`ToolFailure::unknown`](crate::function::ToolFailure::unknown).
     #[must_use]
     pub fn check<I, F, Fut>(mut self, check: F) -> Self
     where

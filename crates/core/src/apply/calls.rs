@@ -6,7 +6,7 @@ use crate::call::{AskedQuestion, Call, CallState, Question};
 use crate::content::{CallOutput, Finish, Stored, ToolOutput};
 use crate::event::{Event, Settlement};
 use crate::id::{CallId, Timestamp};
-use crate::input::{Place, Policy};
+use crate::input::{Place, Policy, ReplayRule};
 use crate::limits::{APPROVALS_KEPT_MAX, DETAIL_BYTES_MAX, IN_DOUBT_KEPT_MAX};
 use crate::session::{Session, TurnPhase};
 use crate::texts;
@@ -43,12 +43,7 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
             );
         }
         Event::CallRuleTightened { call, rule } => {
-            with(session, *call, |call| {
-                // Its job went out under a rule by which workers claim nothing.
-                let unclaimed = call.triage.place == Place::Remote && call.has_started();
-                call.may_have_acted |= unclaimed && *rule > call.triage.rule;
-                call.triage.rule = call.triage.rule.max(*rule);
-            });
+            with(session, *call, |call| tightened(call, *rule));
         }
         Event::CallRetryScheduled {
             call,
@@ -145,6 +140,13 @@ fn answered(session: &mut Session, id: CallId, answer: &Stored<ToolOutput>) {
         }
     });
     to(session, id, CallState::AwaitingSlot);
+}
+
+fn tightened(call: &mut Call, rule: ReplayRule) {
+    // Its job went out under a rule by which workers claim nothing.
+    let unclaimed = call.triage.place == Place::Remote && call.has_started();
+    call.may_have_acted |= unclaimed && rule > call.triage.rule;
+    call.triage.rule = call.triage.rule.max(rule);
 }
 
 fn retry_scheduled(session: &mut Session, id: CallId, attempt: u32, retry_at: Timestamp) {
