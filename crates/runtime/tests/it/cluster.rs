@@ -8,9 +8,11 @@ use rand::rngs::SmallRng;
 use serde_json::json;
 use steadfast_core::command::CommandBody;
 use steadfast_core::event::{Event, Verdict};
-use steadfast_core::id::{AgentName, Seq};
+use steadfast_core::id::{AgentName, Seq, TurnId};
 use steadfast_core::receipt::End;
+use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::mail::{self, Mail};
+use steadfast_protocol::record::Record;
 use steadfast_runtime::Options;
 use steadfast_runtime::agent::{Agents, Drive};
 use steadfast_runtime::sessions::{Admission, Followed};
@@ -121,6 +123,39 @@ async fn a_late_follower_sees_the_open_step_also_where_the_session_was_asked_abo
     other.send(&key("s"), "m2", "hello").await;
     let late = told(&other, "s", Seq(8)).await;
     insta::assert_snapshot!(late, @r#"caught-up(8) [a] [b] [c] [d] [e] [f] [g] [h] [i] [j] ToolInput { index: 0, tool: "look", text: "{}" } model_replied call_started call_settled step_started model_replied turn_ended turn_started step_started"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_is_shown_no_piece_of_a_step_whose_start_nobody_keeps() {
+    let world = World::shared();
+    let (one, other) = (world.start().await, world.start().await);
+    let key = key("s");
+    one.send(&key, "m1", "hello").await;
+    one.end_of(&key, "m1").await;
+    let records = world.records(&key).await;
+    let holds_reply = |record: &&Record| {
+        let mut events = record.entries.iter().flat_map(|entry| &entry.events);
+        events.any(|event| matches!(event, Event::ModelReplied { .. }))
+    };
+    let replied = records.iter().find(holds_reply).unwrap();
+    // The follower's copy of the log ends within the step, and its owner is beyond it.
+    world.log.damage(&key, replied.first_seq, Damage::Gone);
+    let mut follower = other.sessions.follow(&key, Seq(0), true);
+    while !matches!(follower.next().await, Some(Ok(Followed::CaughtUp { .. }))) {}
+    let piece = LiveFrame {
+        epoch: replied.epoch,
+        turn: TurnId(Seq(3)),
+        step: 1,
+        attempt: 1,
+        n: 1,
+        delta: Delta::Text {
+            part: 0,
+            text: "there".to_owned(),
+        },
+    };
+    world.stores.live.publish(&key, Arc::new(piece));
+    let shown = timeout(Duration::from_millis(500), follower.next()).await;
+    assert!(shown.is_err(), "{shown:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,19 +110,27 @@ impl Follow {
         None
     }
 
-    /// Gives a frame that came. Where some before it are missing and its owner could not be asked for
-    /// them, it is not shown: what is shown of a step has no hole. The reply comes with the log.
+    /// Gives a frame that came. Where some before it are missing and its owner does not have them, or
+    /// could not be asked for them, it is not shown: what is shown of a step has no hole. The reply
+    /// comes with the log. Of a call's progress only the newest counts.
     pub(super) async fn show(&mut self, frame: Arc<LiveFrame>) {
-        let shown = Shown::of(&frame);
-        let gap = match self.given {
-            Some((given, next)) if given == shown => frame.n > next,
-            _ => frame.n > 0,
-        };
-        if gap && !self.resume_frames().await {
-            self.came_early = true;
-            return;
+        if self.misses_some_before(&frame) {
+            let answered = self.resume_frames().await;
+            let of_calls = matches!(frame.delta, Delta::ToolProgress { .. });
+            // An owner that has the whole reply by now keeps its frames no longer.
+            if !answered || (!of_calls && self.misses_some_before(&frame)) {
+                self.came_early = true;
+                return;
+            }
         }
         self.give(frame);
+    }
+
+    fn misses_some_before(&self, frame: &LiveFrame) -> bool {
+        match self.given {
+            Some((given, next)) if given == Shown::of(frame) => frame.n > next,
+            _ => frame.n > 0,
+        }
     }
 
     fn give(&mut self, frame: Arc<LiveFrame>) {
