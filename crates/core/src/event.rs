@@ -1,16 +1,20 @@
 //! Facts. Past participles, immutable; new kinds and optional fields may be added, none changed.
 
+mod outcome;
+mod verdict;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::Question;
 use crate::command::{Digest, ForkOrigin, MessageOptions, NewSession};
-use crate::content::{
-    CallInput, CallOutput, Content, Finish, ReplyPart, Stored, ToolOutput, Usage,
-};
+use crate::content::{CallOutput, Content, Finish, ReplyPart, Stored, ToolOutput, Usage};
 use crate::effect::Wake;
 use crate::id::{ApprovalId, CallId, CommandId, Epoch, MessageId, NodeId, Seq, Timestamp, TurnId};
 use crate::input::{CallTriage, Policy, ReplayRule};
 use crate::offered::OfferedTools;
+
+pub use outcome::{LostCall, Notice, RecordedCall, Settlement, TurnOutcome};
+pub use verdict::{Rejection, Verdict};
 
 /// One fact of a session's log. Its number is its position, its time is its entry's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -354,186 +358,4 @@ pub enum Event {
         /// Which.
         number: u64,
     },
-}
-
-/// A call with what was found out about it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RecordedCall {
-    /// The provider's own id.
-    pub provider_call_id: String,
-    /// Name of the tool.
-    pub tool: String,
-    /// Arguments.
-    pub input: Stored<CallInput>,
-    /// What the runtime found out.
-    pub triage: CallTriage,
-}
-
-/// A call of a part of the log that no longer counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LostCall {
-    /// Its id.
-    pub call: CallId,
-    /// Name of the tool.
-    pub tool: String,
-}
-
-/// How a turn ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum TurnOutcome {
-    /// The model answered.
-    Completed {
-        /// Why it stopped.
-        finish: Finish,
-    },
-    /// It could not be done.
-    Failed {
-        /// Stable code: `model_unavailable`, `max_steps`, `budget`, `recovery_exhausted`, ...
-        code: String,
-        /// For people.
-        message: String,
-    },
-    /// Somebody ended it, or withdrew it from the queue.
-    Cancelled,
-    /// An edited message took its place.
-    Superseded,
-    /// It was to join one certain turn, which ended before.
-    Rejected,
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Settlement {
-    /// The tool, the client or an operator gave an outcome.
-    Done,
-    /// Unknown tool, bad input or denied by policy: it never ran.
-    Refused,
-    /// A person said no: it never ran.
-    Denied,
-    /// Nobody answered the approval in time: it never ran.
-    Expired,
-    /// A new message came instead of an answer: it never ran.
-    Superseded,
-    /// The turn was cancelled before it could have done anything.
-    Cancelled,
-    /// No attempt reached the tool: it did nothing.
-    Unreachable,
-    /// A tool that may be repeated gave no outcome in any attempt: it may have happened.
-    Unknown,
-    /// A tool that must not be repeated gave no outcome: it may have happened.
-    InDoubt,
-    /// The tool is no longer configured; the call had not started.
-    ToolGone,
-}
-
-/// What must reach the outside. Delivered at least once; the receiver dedupes by the call's key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Notice {
-    /// A remote job is no longer wanted.
-    CancelJob {
-        /// Which call.
-        call: CallId,
-        /// Which attempt.
-        attempt: u32,
-        /// Name of its tool.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        tool: String,
-        /// Every worker claims this attempt before it runs it, and no attempt before it can have
-        /// acted: whoever withdraws the claim first knows that the call did nothing.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        under_claim: bool,
-    },
-}
-
-/// The answer to a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Verdict {
-    /// The message is accepted as this turn.
-    Accepted {
-        /// Its turn, or the turn it would have been when it joins another.
-        turn: TurnId,
-    },
-    /// It is done.
-    Done,
-    /// It is not done, and nothing changed.
-    Rejected {
-        /// Why.
-        reason: Rejection,
-    },
-}
-
-/// Why a command was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Rejection {
-    /// No such session.
-    SessionNotFound,
-    /// The session exists with another content.
-    SessionExists,
-    /// The session is being removed.
-    SessionDeleting,
-    /// The command id was used for something else.
-    CommandConflict,
-    /// The command id is older than what is remembered.
-    MessageTooOld,
-    /// A turn runs and the message does not want to wait.
-    TurnRunning,
-    /// The named turn does not run.
-    TurnNotRunning,
-    /// Too many messages wait.
-    QueueFull,
-    /// No such message.
-    MessageNotFound,
-    /// The message is no longer queued.
-    MessageNotQueued,
-    /// The message to be replaced was compacted away.
-    MessageCompacted,
-    /// No such approval.
-    ApprovalNotFound,
-    /// The approval was answered otherwise, or is over.
-    ApprovalDecided,
-    /// No such call.
-    CallNotFound,
-    /// The call does not wait for a result from there.
-    CallNotWaiting,
-    /// There is nothing to compact, or it is being done.
-    NothingToCompact,
-    /// An exclusive call stands in the way of the call.
-    CallBlocked,
-}
-
-impl Rejection {
-    /// Stable code for the outside.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::SessionNotFound => "session_not_found",
-            Self::SessionExists => "session_exists",
-            Self::SessionDeleting => "session_deleting",
-            Self::CommandConflict => "command_conflict",
-            Self::MessageTooOld => "message_too_old",
-            Self::TurnRunning => "turn_running",
-            Self::TurnNotRunning => "turn_not_running",
-            Self::QueueFull => "queue_full",
-            Self::MessageNotFound => "message_not_found",
-            Self::MessageNotQueued => "message_not_queued",
-            Self::MessageCompacted => "message_compacted",
-            Self::ApprovalNotFound => "approval_not_found",
-            Self::ApprovalDecided => "approval_decided",
-            Self::CallNotFound => "call_not_found",
-            Self::CallNotWaiting => "call_not_waiting",
-            Self::NothingToCompact => "nothing_to_compact",
-            Self::CallBlocked => "call_blocked",
-        }
-    }
 }
