@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use steadfast_core::id::NodeId;
+use steadfast_core::id::{NodeId, Timestamp};
+use steadfast_core::input::instant;
+use steadfast_core::session::Session;
 use steadfast_tools::worker::Executor;
 
 use crate::remote::WorkerOptions;
@@ -19,6 +21,11 @@ pub struct Options {
     pub idle_after: Duration,
     /// The same when many are in memory.
     pub idle_after_pressed: Duration,
+    /// A wait that ends within this time keeps its session in memory, or brings it there. Only an
+    /// owner waits in the session's own time: a timer is of the broker's, and the session may be
+    /// ahead of that by as much as an owner's clock was, so that a wait of a second would last as
+    /// long.
+    pub due_soon: Duration,
     /// Commands that wait at one session's door, at most; more wait at the sender.
     pub door_commands_max: usize,
     /// How long a client waits for the decision about its command.
@@ -105,6 +112,12 @@ impl Options {
     pub(crate) fn may_own(&self) -> bool {
         self.drives || (self.admits && !self.handover_after.is_zero())
     }
+
+    /// Whether a time is near, or past, for a session.
+    pub(crate) fn is_due_soon(&self, session: &Session, at: Timestamp, now: Timestamp) -> bool {
+        let soon_ms = u64::try_from(self.due_soon.as_millis()).unwrap_or(u64::MAX);
+        at <= instant(now, session.at).plus_ms(soon_ms)
+    }
 }
 
 /// How many tool calls run at the same time on a node, over all sessions; what does not fit waits,
@@ -160,6 +173,7 @@ impl Default for Options {
             actors_relaxed_max: 10_000,
             idle_after: Duration::from_secs(60),
             idle_after_pressed: Duration::from_secs(1),
+            due_soon: Duration::from_secs(60),
             door_commands_max: 64,
             admission_patience: Duration::from_secs(5),
             append_patience: Duration::from_secs(60),

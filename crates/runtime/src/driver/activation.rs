@@ -11,10 +11,11 @@ use steadfast_protocol::record::Cause;
 use tokio::time::Instant;
 
 use super::{Driver, Stance};
+use crate::options::Options;
 use crate::triage;
 
 /// Whether a session that nobody here owns needs an owner, though nobody asks anything of it.
-fn needs_owner(session: &Session, now: Timestamp) -> bool {
+fn needs_owner(session: &Session, now: Timestamp, options: &Options) -> bool {
     match &session.ownership {
         Ownership::Never => false,
         // Its owner is gone, or it would not be looked at.
@@ -22,7 +23,7 @@ fn needs_owner(session: &Session, now: Timestamp) -> bool {
         // What it waits for may have changed with the release of this program: asked anew.
         Ownership::Released { .. } => match wake(session) {
             Wake::Now => true,
-            Wake::At(at) => at <= now,
+            Wake::At(at) => options.is_due_soon(session, at, now),
             Wake::Never => false,
         },
     }
@@ -81,7 +82,7 @@ impl Driver {
             _ => None,
         };
         let now = self.host.now().max(time.unwrap_or_default());
-        if time.is_some() || needs_owner(session, now) {
+        if time.is_some() || needs_owner(session, now, &self.host.options) {
             let agent = session.profile().map(|profile| profile.agent.clone());
             if let Some(agent) = agent
                 && self.host.agent(&agent).is_none()

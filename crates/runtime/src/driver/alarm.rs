@@ -77,7 +77,8 @@ impl Driver {
                 if let Some(at) = self.handover_at() {
                     add(at);
                 }
-                if let Some(since) = self.quiet_since() {
+                // What is due soon rings by itself, above.
+                if let Some(since) = self.quiet_since().filter(|_| !self.is_due_soon()) {
                     add(since + self.idle_after());
                 }
             }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use steadfast_core::effect::Wake;
 use steadfast_core::input::Input;
+use steadfast_core::next_deadline;
 use steadfast_core::session::{Existence, Ownership, Session};
 use steadfast_protocol::mail::{self, Mail};
 use steadfast_protocol::record::Cause;
@@ -36,7 +37,7 @@ impl Driver {
                     .quiet_since()
                     .is_some_and(|since| since.elapsed() >= self.idle_after());
                 // What was deleted goes at once, before somebody makes it again.
-                idle && (self.is_gone() || (waited && quiet))
+                idle && (self.is_gone() || (waited && quiet && !self.is_due_soon()))
             }
             Stance::Draining { .. } => quiet && self.dispatcher.is_quiet(),
             Stance::Looking | Stance::Elsewhere | Stance::Releasing => false,
@@ -44,6 +45,13 @@ impl Driver {
         if due {
             self.release();
         }
+    }
+
+    /// Whether something is due so soon that the session stays in memory for it.
+    pub(super) fn is_due_soon(&self) -> bool {
+        let session = self.journal.decided();
+        next_deadline(session)
+            .is_some_and(|at| self.host.options.is_due_soon(session, at, self.now()))
     }
 
     /// Since when it is idle and no worker elsewhere said how far it is: followers are told here.
@@ -96,11 +104,11 @@ impl Driver {
         };
         match wake {
             Wake::Never => Ok(()),
-            Wake::At(at) => {
+            Wake::At(at) if !self.host.options.is_due_soon(session, at, session.at) => {
                 let set = stores.timers.set(&session.key, session.epoch, at).await;
                 set.map_err(|error| error.to_string())
             }
-            Wake::Now => {
+            Wake::Now | Wake::At(_) => {
                 let letter = mail::encode(&Mail::WakeUp { dead_owner: None });
                 let letter = letter.map_err(|error| error.to_string())?;
                 let (lane, id) = (Lane::Control, format!("wake-{}", session.epoch));

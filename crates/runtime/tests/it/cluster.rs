@@ -10,6 +10,7 @@ use steadfast_core::command::CommandBody;
 use steadfast_core::event::{Event, Verdict};
 use steadfast_core::id::{AgentName, Seq, TurnId};
 use steadfast_core::receipt::End;
+use steadfast_core::session::{Session, TurnPhase};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::mail::{self, Mail};
 use steadfast_protocol::record::Record;
@@ -331,6 +332,26 @@ async fn an_owner_whose_clock_is_an_hour_late_waits_no_longer_than_others() {
     let fails_once = script(json!([{ "status": 529, "times": 1 }, { "text": "done" }]));
     late.send(&key, "m2", &fails_once).await;
     let end = timeout(Duration::from_secs(30), late.end_of(&key, "m2")).await;
+    assert_eq!(end, Ok(End::Completed));
+    assert_eq!(owners(&world, "s").await, ["n1", "n2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_waits_outlives_the_drain_of_an_owner_whose_clock_is_an_hour_ahead() {
+    let world = World::shared();
+    let key = key("s");
+    let ahead = world.start_ahead().await;
+    let fails_once = script(json!([{ "status": 529, "times": 1 }, { "text": "done" }]));
+    ahead.send(&key, "m1", &fails_once).await;
+    let waits = |session: &Session| {
+        let phase = session.turn.as_ref().map(|turn| turn.phase);
+        matches!(phase, Some(TurnPhase::Backoff { .. })).then_some(())
+    };
+    ahead.until(&key, waits).await;
+    let other = world.start().await;
+    let drained = ahead.handle.shutdown(std::future::pending()).await;
+    assert_eq!(drained.left, 0);
+    let end = timeout(Duration::from_secs(30), other.end_of(&key, "m1")).await;
     assert_eq!(end, Ok(End::Completed));
     assert_eq!(owners(&world, "s").await, ["n1", "n2"]);
 }

@@ -47,12 +47,12 @@ pub(crate) struct World {
     nodes: Mutex<u32>,
 }
 
-/// A clock that is an hour late.
-struct LateClock(TokioClock);
+/// A clock that is wrong by so many milliseconds.
+struct WrongClock(TokioClock, i64);
 
-impl Clock for LateClock {
+impl Clock for WrongClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.now().0 - 3_600_000)
+        Timestamp(self.0.now().0.saturating_add_signed(self.1))
     }
 }
 
@@ -106,7 +106,16 @@ impl World {
 
     /// A new process whose clock is an hour late.
     pub(crate) async fn start_late(&self) -> Node {
-        let clock = Arc::new(LateClock(self.clock));
+        self.start_wrong(-3_600_000).await
+    }
+
+    /// A new process whose clock is an hour ahead.
+    pub(crate) async fn start_ahead(&self) -> Node {
+        self.start_wrong(3_600_000).await
+    }
+
+    async fn start_wrong(&self, by_ms: i64) -> Node {
+        let clock = Arc::new(WrongClock(self.clock, by_ms));
         self.start_by(clock, self.options.clone(), self.stores.clone())
             .await
     }
