@@ -1,5 +1,6 @@
 //! The command line: one file for each command.
 
+mod approvals;
 mod chat;
 mod dev;
 mod doctor;
@@ -32,6 +33,7 @@ enum Command {
     Serve(serve::Serve),
     Chat(chat::Chat),
     Sessions(sessions::Sessions),
+    Approvals(approvals::Approvals),
     Doctor(doctor::Doctor),
     Store(store::Store),
     Schema(schema::Schema),
@@ -79,6 +81,7 @@ pub fn run() -> ExitCode {
             Command::Serve(args) => serve::run(args).await.map(|()| true),
             Command::Chat(args) => chat::run(args).await,
             Command::Sessions(args) => sessions::run(args).await.map(|()| true),
+            Command::Approvals(args) => approvals::run(args).await.map(|()| true),
             Command::Doctor(args) => doctor::run(args).await,
             Command::Store(args) => store::run(args).await.map(|()| true),
             Command::Tour(args) => tour::run(args).await,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use steadfast_core::call::CallState;
 use steadfast_core::command::CommandBody;
 use steadfast_core::content::{CallInput, Stored};
-use steadfast_core::id::{ApprovalId, SessionId};
+use steadfast_core::id::{AgentName, SessionId};
 use steadfast_core::session::Session;
 use steadfast_store::directory::{DirectoryQuery, Status};
 use utoipa::ToSchema;
@@ -86,6 +86,10 @@ pub(crate) struct WaitingApprovals {
 pub(crate) struct WaitingApproval {
     /// The session.
     session: String,
+    /// Whose agent asks.
+    agent: String,
+    /// The turn that waits.
+    turn_id: u64,
     /// Its id.
     approval_id: String,
     /// The call it guards.
@@ -100,10 +104,14 @@ pub(crate) struct WaitingApproval {
     /// When it counts as denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<u64>,
+    /// Where it is answered: a `POST` of `{"approved": true}` or `{"approved": false}`, with a
+    /// `reason` if there is one.
+    answer_path: String,
 }
 
 /// In which sessions to look.
 pub(crate) struct Wanted {
+    agent: Option<AgentName>,
     after: Option<SessionId>,
     limit: usize,
 }
@@ -111,6 +119,7 @@ pub(crate) struct Wanted {
 impl Parameters for Wanted {
     fn read(query: &mut Query, _: &Limits) -> Result<Self, Problem> {
         Ok(Self {
+            agent: query.parsed("agent")?,
             after: query.parsed("after")?,
             limit: query.limit(SESSIONS_MAX, SESSIONS_MAX)?,
         })
@@ -126,6 +135,7 @@ impl Parameters for Wanted {
     path = "/v1/approvals",
     tag = "turns",
     params(
+        ("agent" = Option<String>, Query, description = "Only of this agent's sessions"),
         ("after" = Option<String>, Query, description = "Only of sessions after this id"),
         ("limit" = Option<usize>, Query, description = "Sessions looked at, 1 to 100; default 100"),
     ),
@@ -141,6 +151,7 @@ pub(crate) async fn list(
 ) -> Result<Json<WaitingApprovals>, Problem> {
     let limit = target.query.limit;
     let found = DirectoryQuery {
+        agent: target.query.agent.clone(),
         status: Some(Status::Waiting),
         after: target.query.after.clone(),
         limit,
@@ -167,7 +178,10 @@ pub(crate) async fn list(
 
 async fn of_session(api: &Api, session: &Session) -> Result<Vec<WaitingApproval>, Problem> {
     let mut approvals = Vec::new();
-    for call in session.turn.iter().flat_map(|turn| &turn.calls) {
+    let (Some(profile), Some(turn)) = (session.profile(), &session.turn) else {
+        return Ok(approvals);
+    };
+    for call in &turn.calls {
         let CallState::AwaitingApproval {
             approval,
             expires_at,
@@ -175,14 +189,18 @@ async fn of_session(api: &Api, session: &Session) -> Result<Vec<WaitingApproval>
         else {
             continue;
         };
+        let id = &session.key.session;
         approvals.push(WaitingApproval {
-            session: session.key.session.to_string(),
-            approval_id: ApprovalId::to_string(&approval),
+            session: id.to_string(),
+            agent: profile.agent.to_string(),
+            turn_id: turn.id.0.0,
+            approval_id: approval.to_string(),
             call_id: call.id.to_string(),
             tool: call.tool.clone(),
             input: input(api, session, &call.input).await?,
             since: call.since.0,
             expires_at: expires_at.map(|at| at.0),
+            answer_path: format!("/v1/sessions/{id}/approvals/{approval}"),
         });
     }
     Ok(approvals)

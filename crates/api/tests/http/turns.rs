@@ -56,27 +56,21 @@ async fn an_approval_is_answered_once() {
     assert_eq!(why["summary"], "a person's decision about refund");
     let listed = loop {
         // The directory may be a moment behind.
-        let list = world.get("/v1/approvals").await.ok(200);
+        let list = world.get("/v1/approvals?agent=demo").await.ok(200);
         if list["approvals"] != json!([]) {
             break list["approvals"][0].clone();
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(
-        (
-            &listed["session"],
-            &listed["approval_id"],
-            &listed["tool"],
-            &listed["input"]
-        ),
-        (
-            &json!("s1"),
-            &json!(approval),
-            &json!("refund"),
-            &json!({"city": "Rome"})
-        )
-    );
     let path = format!("/v1/sessions/s1/approvals/{approval}");
+    let expected = json!({
+        "session": "s1", "agent": "demo", "turn_id": session["turn"]["id"],
+        "approval_id": approval, "call_id": session["waiting"][0]["call"], "tool": "refund",
+        "input": {"city": "Rome"}, "since": session["waiting"][0]["since"], "answer_path": path,
+    });
+    assert_eq!(listed, expected);
+    let others = world.get("/v1/approvals?agent=other").await.ok(200);
+    assert_eq!(others, json!({"approvals": []}));
     let yes = json!({"approved": true, "reason": "fine"});
     world.post(&path, yes.clone()).await.ok(200);
     world.post(&path, yes).await.ok(200);

@@ -189,7 +189,7 @@ pub(crate) async fn print_list(client: &NodeClient, json: bool) -> anyhow::Resul
     })
 }
 
-fn print(json: bool, value: &Value, human: impl FnOnce(&Value)) -> anyhow::Result<()> {
+pub(super) fn print(json: bool, value: &Value, human: impl FnOnce(&Value)) -> anyhow::Result<()> {
     if json {
         let mut out = std::io::stdout().lock();
         serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
@@ -241,7 +241,7 @@ async fn events(client: &NodeClient, id: &str, after: u64) -> anyhow::Result<Vec
 }
 
 /// All pages of a list.
-async fn pages(
+pub(super) async fn pages(
     client: &NodeClient,
     path: &str,
     query: &[(&str, String)],
@@ -297,7 +297,7 @@ fn print_table(sessions: &[Value]) {
 }
 
 /// The time here, as the node writes times.
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| {
