@@ -27,6 +27,13 @@ impl Command {
         match &mut body {
             // What the owner found out is not what the client asked.
             CommandBody::DecideApproval { triage, .. } => *triage = None,
+            CommandBody::AnswerCalls { answers } => {
+                for answer in answers {
+                    if let CallAnswer::Approval { triage, .. } = answer {
+                        *triage = None;
+                    }
+                }
+            }
             // A client that repeats a message does so in another span.
             CommandBody::Submit { options, .. } => options.traceparent = None,
             CommandBody::Create { .. }
@@ -174,6 +181,12 @@ pub enum CommandBody {
         /// Who says so.
         by: Settler,
     },
+    /// Answer several calls at once: all that can still be answered are, or, if none can, none is.
+    AnswerCalls {
+        /// At most [`ANSWERS_PER_COMMAND_MAX`](crate::limits::ANSWERS_PER_COMMAND_MAX), each about a
+        /// call of its own.
+        answers: Vec<CallAnswer>,
+    },
     /// Let a turn that waits for the outcome of a call in doubt go on without it.
     SkipCall {
         /// Which call.
@@ -186,6 +199,32 @@ pub enum CommandBody {
     },
     /// Remove the session.
     Delete,
+}
+
+/// One of several answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CallAnswer {
+    /// To an approval.
+    Approval {
+        /// Which one.
+        approval: ApprovalId,
+        /// Yes or no.
+        approved: bool,
+        /// Why; reaches the tool or the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Today's triage of the call, added by the owner just before deciding.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        triage: Option<CallTriage>,
+    },
+    /// The client's result of its own call, or its answer to what a tool asks.
+    Result {
+        /// Which call.
+        call: CallId,
+        /// Its result.
+        output: CallOutput,
+    },
 }
 
 /// Who settles a call from outside.

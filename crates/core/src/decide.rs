@@ -8,6 +8,7 @@
 
 mod activate;
 mod advance;
+mod answer_calls;
 mod approve;
 mod call_finished;
 mod calls;
@@ -247,11 +248,12 @@ fn command_answer(draft: &mut Draft, command: &Command, receipted: bool) -> Answ
                 reason,
                 triage,
             };
-            approve::decide(draft, &asked, answer)
+            approve::decide(draft, &asked, &answer)
         }
         CommandBody::SettleCall { call, output, by } => {
             settle_call::decide(draft, &asked, *call, output, *by)
         }
+        CommandBody::AnswerCalls { answers } => answer_calls::decide(draft, &asked, answers),
         CommandBody::SkipCall { call } => settle_call::skip(draft, &asked, *call),
         CommandBody::RetryCall { call } => settle_call::retry(draft, &asked, *call),
         CommandBody::Delete => delete::decide(draft, &asked),
@@ -268,6 +270,7 @@ fn refused_by_existence(session: &Session, body: &CommandBody) -> Option<Rejecti
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::AnswerCalls { .. }
         | CommandBody::SkipCall { .. }
         | CommandBody::RetryCall { .. }
         | CommandBody::Delete => false,

@@ -10,6 +10,8 @@ pub const INPUT_INLINE_BYTES_MAX: usize = 128 * 1024;
 pub const PARTS_PER_INPUT_MAX: usize = 256;
 /// Calls of one model reply, at most.
 pub const CALLS_PER_REPLY_MAX: usize = 256;
+/// Answers of one command, at most: each may be recorded with a triage and its words.
+pub const ANSWERS_PER_COMMAND_MAX: usize = 64;
 /// What `decide` adds to each part or call of an input, at most.
 pub const DECIDE_OVERHEAD_BYTES_MAX: usize = 512;
 /// Command ids are remembered at least this long, and at least the newest [`RECEIPTS_KEPT_MIN`].

@@ -7,11 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
-use steadfast_core::command::CommandBody;
+use steadfast_core::command::{CallAnswer, CommandBody};
 use steadfast_core::content::{BlobRef, CallOutput, ContentPart, ModelReply, Stored, ToolOutput};
 use steadfast_core::id::SessionKey;
 use steadfast_core::input::CallTriage;
-use steadfast_core::limits::{INLINE_BYTES_MAX, INPUT_INLINE_BYTES_MAX, PARTS_PER_INPUT_MAX};
+use steadfast_core::limits::{
+    ANSWERS_PER_COMMAND_MAX, INLINE_BYTES_MAX, INPUT_INLINE_BYTES_MAX, PARTS_PER_INPUT_MAX,
+};
 use steadfast_protocol::encoded_bytes;
 use steadfast_store::error::WriteError;
 use thiserror::Error;
@@ -25,6 +27,8 @@ const SHOWN_BYTES: usize = INLINE_BYTES_MAX / 2;
 const DEPTH_MAX: usize = 100;
 /// A command, at most, after its parts were moved into blobs.
 const COMMAND_BYTES_MAX: usize = INPUT_INLINE_BYTES_MAX + INLINE_BYTES_MAX;
+/// The answers of one command together, at most.
+const ANSWERS_BYTES_MAX: usize = INPUT_INLINE_BYTES_MAX;
 
 /// Why an input could not be made small enough.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -59,6 +63,7 @@ impl Spill<'_> {
         let bytes: usize = match body {
             CommandBody::Submit { content, .. } => content.iter().map(size).sum(),
             CommandBody::SettleCall { output, .. } => size(&output.output),
+            CommandBody::AnswerCalls { answers } => results(answers).map(size).sum(),
             _ => 0,
         };
         bytes > INLINE_BYTES_MAX
@@ -78,6 +83,7 @@ impl Spill<'_> {
                     .await?;
             }
             CommandBody::SettleCall { output, .. } => self.output(output).await?,
+            CommandBody::AnswerCalls { answers } => return self.answers(answers).await,
             CommandBody::Create { .. }
             | CommandBody::Fork { .. }
             | CommandBody::Withdraw { .. }
@@ -92,6 +98,26 @@ impl Spill<'_> {
         if bytes > COMMAND_BYTES_MAX {
             return Err(SpillError::TooLarge(format!(
                 "{bytes} bytes besides its parts; {COMMAND_BYTES_MAX} are taken"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Makes several answers small enough to be decided in one Record, or says that they are not.
+    async fn answers(&self, answers: &mut [CallAnswer]) -> Result<(), SpillError> {
+        for answer in answers.iter_mut() {
+            if let CallAnswer::Result { output, .. } = answer {
+                self.output(output).await?;
+            }
+        }
+        // Each approval adds its triage, and the words for a call that may no longer run.
+        let bytes =
+            encoded_bytes(&answers).map_err(|error| SpillError::TooLarge(error.to_string()))?;
+        if answers.len() > ANSWERS_PER_COMMAND_MAX || bytes > ANSWERS_BYTES_MAX {
+            return Err(SpillError::TooLarge(format!(
+                "{} answers of {bytes} bytes in one command; {ANSWERS_PER_COMMAND_MAX} of \
+                 {ANSWERS_BYTES_MAX} bytes are taken",
+                answers.len()
             )));
         }
         Ok(())
@@ -183,6 +209,14 @@ impl Spill<'_> {
             }
         }
     }
+}
+
+/// The results among several answers.
+fn results(answers: &[CallAnswer]) -> impl Iterator<Item = &Stored<ToolOutput>> {
+    answers.iter().filter_map(|answer| match answer {
+        CallAnswer::Result { output, .. } => Some(&output.output),
+        CallAnswer::Approval { .. } => None,
+    })
 }
 
 /// All of a reply that may stand in blobs.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use steadfast_core::call::CallState;
-use steadfast_core::command::{CommandBody, MessageOptions, NewSession, Settler, WhenBusy};
+use steadfast_core::command::{CallAnswer, CommandBody, MessageOptions, NewSession, WhenBusy};
 use steadfast_core::content::Content;
 use steadfast_core::event::{Rejection, TurnOutcome, Verdict};
 use steadfast_core::id::{AgentName, CommandId, MessageId, Seq, SessionKey, TurnId};
+use steadfast_core::limits::ANSWERS_PER_COMMAND_MAX;
 use steadfast_core::session::{Existence, Session};
 use steadfast_runtime::sessions::Admission;
 
@@ -166,23 +167,48 @@ impl Chat<'_> {
                           read the conversation again";
             return Err(Problem::new(ErrorCode::CallNotFound, detail));
         };
-        for vote in of_newest {
-            let Some((id, body)) = counted(&session, vote)? else {
-                continue;
-            };
-            match self.api.backend().admit(self.key, id, body).await? {
-                Admission::Decided {
-                    verdict: Verdict::Rejected { reason },
-                    ..
-                } if !is_late(reason) => return Err(reason.into()),
-                Admission::Decided { .. } | Admission::Accepted => {}
-            }
+        let counted: Vec<CallAnswer> = of_newest
+            .into_iter()
+            .filter_map(|vote| counted(&session, vote))
+            .collect();
+        for together in counted.chunks(ANSWERS_PER_COMMAND_MAX) {
+            self.answer(together).await?;
         }
         Ok(Following {
             has_steps: step,
             ..whole(turn)
         })
     }
+
+    /// Sends answers as one command, so that all of them count or none does.
+    async fn answer(&self, answers: &[CallAnswer]) -> Result<(), Problem> {
+        let (id, body) = as_command(answers)?;
+        let admitted = match self.api.backend().admit(self.key, id, body).await {
+            // Together they are more than one decision may hold: each by itself may not be.
+            Err(problem) if problem.code() == ErrorCode::CommandTooLarge && answers.len() > 1 => {
+                for answer in answers {
+                    Box::pin(self.answer(std::slice::from_ref(answer))).await?;
+                }
+                return Ok(());
+            }
+            admitted => admitted?,
+        };
+        match admitted {
+            Admission::Decided {
+                verdict: Verdict::Rejected { reason },
+                ..
+            } if !is_late(reason) => Err(reason.into()),
+            Admission::Decided { .. } | Admission::Accepted => Ok(()),
+        }
+    }
+}
+
+/// Answers to calls as one command.
+fn as_command(answers: &[CallAnswer]) -> Result<(CommandId, CommandBody), Problem> {
+    let said = serde_json::to_string(answers).unwrap_or_default();
+    let id = hashed("answers", &[&said])?;
+    let answers = answers.to_vec();
+    Ok((id, CommandBody::AnswerCalls { answers }))
 }
 
 /// Somebody answered before.
@@ -196,18 +222,13 @@ fn is_late(reason: Rejection) -> bool {
     )
 }
 
-/// The command of a vote, if its call waits for one of that kind.
-fn counted(session: &Session, vote: Vote) -> Result<Option<(CommandId, CommandBody)>, Problem> {
+/// What a vote says, if its call waits for one of that kind.
+fn counted(session: &Session, vote: Vote) -> Option<CallAnswer> {
     let turn = session.turn.as_ref();
-    let turn = turn.filter(|turn| turn.id == vote.call.turn && turn.step == vote.call.step);
-    let call = turn.and_then(|turn| {
-        let mut calls = turn.calls.iter();
-        calls.find(|call| call.id.index == vote.call.index)
-    });
-    let Some(call) = call else {
-        return Ok(None);
-    };
-    let (word, body) = match (&call.state, vote.ballot) {
+    let turn = turn.filter(|turn| turn.id == vote.call.turn && turn.step == vote.call.step)?;
+    let mut calls = turn.calls.iter();
+    let call = calls.find(|call| call.id.index == vote.call.index)?;
+    match (&call.state, vote.ballot) {
         (
             CallState::AwaitingApproval { approval, .. },
             Ballot::Approval {
@@ -215,28 +236,20 @@ fn counted(session: &Session, vote: Vote) -> Result<Option<(CommandId, CommandBo
                 approved,
                 reason,
             },
-        ) if id == approval.to_string() => {
-            let body = CommandBody::DecideApproval {
-                approval: *approval,
-                approved,
-                reason,
-                triage: None,
-            };
-            ("approval", body)
-        }
+        ) if id == approval.to_string() => Some(CallAnswer::Approval {
+            approval: *approval,
+            approved,
+            reason,
+            triage: None,
+        }),
         (CallState::AwaitingClient | CallState::AwaitingInput, Ballot::Output(output)) => {
-            let body = CommandBody::SettleCall {
+            Some(CallAnswer::Result {
                 call: call.id,
                 output: output.into(),
-                by: Settler::Client,
-            };
-            ("result", body)
+            })
         }
-        _ => return Ok(None),
-    };
-    let said = serde_json::to_string(&body).unwrap_or_default();
-    let id = hashed(word, &[&call.id.to_string(), &said])?;
-    Ok(Some((id, body)))
+        _ => None,
+    }
 }
 
 /// The turn that a client which comes back is told; `None`: there is nothing to tell.

@@ -204,6 +204,25 @@ async fn an_approval_of_one_kind_does_not_answer_a_call_of_another() {
     let right = votes(vec![part(0, given()), part(1, agreed())]);
     let told = chunks(&world.post(CHAT, right.clone()).await.body);
     assert_eq!(told.last().unwrap()["finishReason"], "stop");
+    // Both are one decision: no crash can leave one of them.
+    let log = world.get("/v1/sessions/s1/log").await.ok(200);
+    let records = log["records"].as_array().unwrap().iter();
+    let entries = records.flat_map(|record| record["entries"].as_array().unwrap());
+    let kinds = |entry: &Value| -> Vec<String> {
+        let events = entry["events"].as_array().unwrap().iter();
+        let kind = |event: &Value| event["type"].as_str().unwrap().to_owned();
+        events.map(kind).collect()
+    };
+    let decided = entries
+        .map(kinds)
+        .find(|kinds| kinds.contains(&"approval_decided".into()));
+    let expected = [
+        "call_settled",
+        "approval_decided",
+        "command_settled",
+        "call_started",
+    ];
+    assert_eq!(decided.unwrap(), expected);
     // The same again is told the same, and does nothing.
     assert_eq!(chunks(&world.post(CHAT, right).await.body), told);
 }

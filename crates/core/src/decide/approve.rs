@@ -16,7 +16,28 @@ pub(super) struct Approval<'a> {
     pub(super) triage: &'a Option<CallTriage>,
 }
 
-pub(super) fn decide(draft: &mut Draft, asked: &Asked<'_>, answer: Approval<'_>) -> Answer {
+impl Approval<'_> {
+    fn reason(&self) -> Option<String> {
+        let reason = self.reason.as_deref();
+        reason.map(|reason| texts::cut(reason, DETAIL_BYTES_MAX))
+    }
+}
+
+pub(super) fn decide(draft: &mut Draft, asked: &Asked<'_>, answer: &Approval<'_>) -> Answer {
+    match take(draft, answer) {
+        Ok(is_first) => {
+            let verdict = asked.settle(draft, Verdict::Done);
+            if is_first {
+                follow(draft, answer);
+            }
+            verdict
+        }
+        Err(reason) => asked.refuse(draft, reason),
+    }
+}
+
+/// Records an answer; `false`: the same was said before.
+pub(super) fn take(draft: &mut Draft, answer: &Approval<'_>) -> Result<bool, Rejection> {
     let call = answer.id.0;
     let waits = draft
         .session
@@ -24,42 +45,37 @@ pub(super) fn decide(draft: &mut Draft, asked: &Asked<'_>, answer: Approval<'_>)
         .is_some_and(|call| matches!(call.state, CallState::AwaitingApproval { .. }));
     if !waits {
         return match draft.session.approvals.get(&call) {
-            Some(&before) if before == Some(answer.approved) => asked.settle(draft, Verdict::Done),
-            Some(_) => asked.refuse(draft, Rejection::ApprovalDecided),
-            None => asked.refuse(draft, Rejection::ApprovalNotFound),
+            Some(&before) if before == Some(answer.approved) => Ok(false),
+            Some(_) => Err(Rejection::ApprovalDecided),
+            None => Err(Rejection::ApprovalNotFound),
         };
     }
-    let reason = answer
-        .reason
-        .as_deref()
-        .map(|reason| texts::cut(reason, DETAIL_BYTES_MAX));
-    let triage = answer.triage.clone().filter(|_| answer.approved);
     draft.emit(Event::ApprovalDecided {
         approval: answer.id,
         approved: answer.approved,
-        reason: reason.clone(),
-        triage: triage.clone(),
+        reason: answer.reason(),
+        triage: answer.triage.clone().filter(|_| answer.approved),
     });
-    let verdict = asked.settle(draft, Verdict::Done);
+    Ok(true)
+}
+
+/// What a recorded answer does to its call at once.
+pub(super) fn follow(draft: &mut Draft, answer: &Approval<'_>) {
+    let call = answer.id.0;
     if !answer.approved {
-        calls::settle(
-            draft,
-            call,
-            Settlement::Denied,
-            reason.as_deref().unwrap_or_default(),
-        );
+        let reason = answer.reason().unwrap_or_default();
+        calls::settle(draft, call, Settlement::Denied, &reason);
     } else if let Some(CallTriage {
         gate: Gate::Refused { output },
         ..
-    }) = triage
+    }) = answer.triage
     {
         // The tool, its schema or its policy changed since the question was asked.
-        let (settlement, output) = (Settlement::Refused, output.into());
+        let (settlement, output) = (Settlement::Refused, output.clone().into());
         draft.emit(Event::CallSettled {
             call,
             settlement,
             output,
         });
     }
-    verdict
 }

@@ -16,9 +16,25 @@ pub(super) fn decide(
     output: &CallOutput,
     by: Settler,
 ) -> Answer {
+    match taken(draft, call, output, by) {
+        Ok(event) => {
+            draft.emit(event);
+            asked.settle(draft, Verdict::Done)
+        }
+        Err(reason) => asked.refuse(draft, reason),
+    }
+}
+
+/// The fact that a result becomes, if its call waits for one from there.
+pub(super) fn taken(
+    draft: &Draft,
+    call: CallId,
+    output: &CallOutput,
+    by: Settler,
+) -> Result<Event, Rejection> {
     let state = draft.session.call(call).map(|call| &call.state);
     let output = output.clone();
-    let event = match (state, by) {
+    Ok(match (state, by) {
         (Some(CallState::AwaitingInput), Settler::Client | Settler::Operator) => {
             Event::InputGiven {
                 call,
@@ -35,14 +51,12 @@ pub(super) fn decide(
             Event::CallResolved { call, output }
         }
         (None, _) if call.reply > draft.session.seq || call.epoch > draft.session.epoch => {
-            return asked.refuse(draft, Rejection::CallNotFound);
+            return Err(Rejection::CallNotFound);
         }
         (Some(_) | None, Settler::Client | Settler::Operator) => {
-            return asked.refuse(draft, Rejection::CallNotWaiting);
+            return Err(Rejection::CallNotWaiting);
         }
-    };
-    draft.emit(event);
-    asked.settle(draft, Verdict::Done)
+    })
 }
 
 /// An operator gives up asking: the model is told that the call may have happened. A later answer is

@@ -1,7 +1,9 @@
 //! Calls that wait for people: approvals, client-side results, doubts.
 
 use expect_test::expect;
-use steadfast_core::command::{CommandBody, Settler};
+use steadfast_core::command::{CallAnswer, CommandBody, Settler};
+use steadfast_core::content::ToolOutput;
+use steadfast_core::id::ApprovalId;
 use steadfast_core::input::CallOutcome;
 
 use crate::world::{done, unknown, with_calls};
@@ -151,6 +153,60 @@ fn a_denied_call_does_not_run_and_its_reason_reaches_the_model() {
         results
           ask Denied: {"type":"execution_denied","reason":"the user denied this call: because"}
           safe Done: {"type":"text","text":"done"}
+    "#]]);
+}
+
+#[test]
+fn several_answers_are_one_decision_and_a_late_one_spoils_none() {
+    let mut world = with_calls(&["ask_a", "ask_b", "client"]);
+    let (a, b, client) = (
+        world.call("ask_a"),
+        world.call("ask_b"),
+        world.call("client"),
+    );
+    world.decide_approval("a1", a, true);
+    let approval = |call, approved| CallAnswer::Approval {
+        approval: ApprovalId(call),
+        approved,
+        reason: Some("because".into()),
+        triage: None,
+    };
+    let result = CallAnswer::Result {
+        call: client,
+        output: ToolOutput::text("the client's").into(),
+    };
+    let answers = vec![approval(a, false), approval(b, false), result];
+    world.command(
+        "m2",
+        CommandBody::AnswerCalls {
+            answers: answers.clone(),
+        },
+    );
+    world.command(
+        "m2",
+        CommandBody::AnswerCalls {
+            answers: answers.clone(),
+        },
+    );
+    world.command(
+        "m3",
+        CommandBody::AnswerCalls {
+            answers: answers[..1].to_vec(),
+        },
+    );
+    world.check(expect![[r#"
+        10 approval_decided approval=approval-1-7-0 approved=true reason=because
+        11 command_settled command=a1 verdict={type:done}
+        12 call_started attempt=1 call=1-7-0
+        => done
+        13 approval_decided approval=approval-1-7-1 approved=false reason=because
+        14 call_settled call=1-7-2 output=text settlement=done
+        15 command_settled command=m2 verdict={type:done}
+        16 call_settled call=1-7-1 output=execution_denied settlement=denied
+        => done
+        => done (repeated)
+        => rejected: approval_decided
+        running: [tool-call 1-7-0/1]
     "#]]);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use steadfast_core::Answer;
-use steadfast_core::command::{Command, CommandBody};
+use steadfast_core::command::{CallAnswer, Command, CommandBody};
 use steadfast_core::id::{AgentName, CallId, Epoch, Seq};
 use steadfast_core::input::Input;
 use steadfast_core::session::Existence;
@@ -48,8 +48,8 @@ enum Waiting {
 /// A command with what the owner found out about it.
 pub(super) struct Prepared {
     pub(super) command: Command,
-    /// Reserved for a call that is approved.
-    pub(super) slot: Option<(CallId, Slot)>,
+    /// Reserved for calls that are approved.
+    pub(super) slots: Vec<(CallId, Slot)>,
 }
 
 impl Driver {
@@ -136,7 +136,7 @@ impl Driver {
 
     /// Decides about a command. A session is taken over only if something follows.
     pub(super) fn decide_command(&mut self, prepared: Prepared, receipted: bool) -> Option<Answer> {
-        let Prepared { command, slot } = prepared;
+        let Prepared { command, slots } = prepared;
         let looked = self.stance == Stance::Looking;
         let makes_one = match self.journal.decided().existence {
             Existence::Absent => new_agent(&command.body),
@@ -154,7 +154,6 @@ impl Driver {
         if looked && decided.events == 0 {
             self.disown();
         }
-        let slots = slot.into_iter().collect();
         self.dispatcher.hold_slots(slots, self.journal.decided());
         decided.answer
     }
@@ -171,17 +170,36 @@ impl Driver {
 
     /// An approval takes today's triage of its call with it. `Err`: the store cannot be reached.
     pub(super) async fn prepare(&mut self, mut command: Command) -> Result<Prepared, String> {
-        let mut slot = None;
-        if let CommandBody::DecideApproval {
-            approval,
-            approved: true,
-            triage,
-            ..
-        } = &mut command.body
-        {
-            (*triage, slot) = self.triage_agreed(approval.0).await?;
+        let mut slots = Vec::new();
+        match &mut command.body {
+            CommandBody::DecideApproval {
+                approval,
+                approved: true,
+                triage,
+                ..
+            } => {
+                let (today, slot) = self.triage_agreed(approval.0).await?;
+                *triage = today;
+                slots.extend(slot);
+            }
+            CommandBody::AnswerCalls { answers } => {
+                for answer in answers {
+                    if let CallAnswer::Approval {
+                        approval,
+                        approved: true,
+                        triage,
+                        ..
+                    } = answer
+                    {
+                        let (today, slot) = self.triage_agreed(approval.0).await?;
+                        *triage = today;
+                        slots.extend(slot);
+                    }
+                }
+            }
+            _ => {}
         }
-        Ok(Prepared { command, slot })
+        Ok(Prepared { command, slots })
     }
 
     async fn triage_agreed(
@@ -342,6 +360,7 @@ fn new_agent(body: &CommandBody) -> Option<&AgentName> {
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::AnswerCalls { .. }
         | CommandBody::SkipCall { .. }
         | CommandBody::RetryCall { .. }
         | CommandBody::Delete => None,

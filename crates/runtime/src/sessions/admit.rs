@@ -309,6 +309,7 @@ fn new_agent(body: &CommandBody) -> Option<&steadfast_core::id::AgentName> {
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::AnswerCalls { .. }
         | CommandBody::SkipCall { .. }
         | CommandBody::RetryCall { .. }
         | CommandBody::Delete => None,
@@ -326,6 +327,7 @@ fn lane(body: &CommandBody) -> Lane {
         | CommandBody::Compact
         | CommandBody::DecideApproval { .. }
         | CommandBody::SettleCall { .. }
+        | CommandBody::AnswerCalls { .. }
         | CommandBody::SkipCall { .. }
         | CommandBody::RetryCall { .. }
         | CommandBody::Delete => Lane::Control,

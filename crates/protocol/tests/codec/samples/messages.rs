@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use steadfast_core::command::{Command, CommandBody, Settler};
+use steadfast_core::command::{CallAnswer, Command, CommandBody, Settler};
+use steadfast_core::content::ToolOutput;
 use steadfast_core::id::{ApprovalId, Epoch};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::mail::Mail;
@@ -64,6 +65,20 @@ fn bodies() -> Vec<CommandBody> {
             by,
         });
     }
+    bodies.push(CommandBody::AnswerCalls {
+        answers: vec![
+            CallAnswer::Approval {
+                approval: ApprovalId(call(2)),
+                approved: true,
+                reason: Some("go ahead".into()),
+                triage: None,
+            },
+            CallAnswer::Result {
+                call: call(3),
+                output: ToolOutput::text("the client's").into(),
+            },
+        ],
+    });
     bodies
 }
 
