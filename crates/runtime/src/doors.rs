@@ -25,7 +25,7 @@ use steadfast_core::id::{Epoch, NodeId, SessionKey};
 use steadfast_core::session::{Ownership, Session};
 use steadfast_store::mailbox::MailSeq;
 use thiserror::Error;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -87,7 +87,10 @@ pub(crate) enum Refusal {
 /// The outside of a session that is in memory here.
 pub(crate) struct Door {
     hearing: Mutex<Hearing>,
-    committed: watch::Receiver<Option<Arc<Session>>>,
+    /// `None` until the session was read.
+    committed: Mutex<Option<Arc<Session>>>,
+    /// Notified when the session was read.
+    read: Notify,
     /// Cancelled when the seat is dropped. Wakes in the order of waiting, which a watch does not.
     gone: CancellationToken,
     pub(crate) feed: Arc<Feed>,
@@ -96,14 +99,37 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// The committed state, once the session was read.
-    pub(crate) fn committed(&self) -> watch::Receiver<Option<Arc<Session>>> {
-        self.committed.clone()
+    fn shown(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
+        // Changed by single assignments: a panic elsewhere means nothing here.
+        self.committed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The committed state, if the session was read by now.
+    pub(crate) fn committed(&self) -> Option<Arc<Session>> {
+        self.shown().clone()
+    }
+
+    /// The committed state, once the session was read. `None`: its owner went before that.
+    pub(crate) async fn opened(&self) -> Option<Arc<Session>> {
+        loop {
+            // Enabled before the look, so that nothing falls in between.
+            let mut read = std::pin::pin!(self.read.notified());
+            read.as_mut().enable();
+            if let Some(session) = self.committed() {
+                return Some(session);
+            }
+            tokio::select! { biased;
+                () = read => {}
+                () = self.gone() => return self.committed(),
+            }
+        }
     }
 
     /// Whether a node owns the session here, as far as is committed; one that is being read may.
     pub(crate) fn may_own(&self, node: &NodeId) -> bool {
-        match self.committed.borrow().as_ref().map(|s| &s.ownership) {
+        match self.shown().as_ref().map(|session| &session.ownership) {
             Some(Ownership::Owned { node: owner }) => owner == node,
             Some(Ownership::Never | Ownership::Released { .. }) => false,
             None => true,
@@ -112,7 +138,7 @@ impl Door {
 
     /// Whether a node owns the session here, and that is committed.
     pub(crate) fn owns(&self, node: &NodeId) -> bool {
-        let committed = self.committed.borrow();
+        let committed = self.shown();
         let ownership = committed.as_ref().map(|session| &session.ownership);
         matches!(ownership, Some(Ownership::Owned { node: owner }) if owner == node)
     }
@@ -133,8 +159,7 @@ impl Door {
 pub(crate) struct Seat {
     pub(crate) key: SessionKey,
     pub(crate) inbox: Inbox,
-    door: Arc<Door>,
-    pub(crate) committed: watch::Sender<Option<Arc<Session>>>,
+    pub(crate) door: Arc<Door>,
     pub(crate) feed: Arc<Feed>,
     pub(crate) doors: Arc<Doors>,
     left_properly: bool,
@@ -146,6 +171,14 @@ impl Seat {
     /// Says that the session needs nobody here any more: it may be opened again at any time.
     pub(crate) fn leave(&mut self) {
         self.left_properly = true;
+    }
+
+    /// Shows the committed state to the rest of the process.
+    pub(crate) fn show(&self, committed: &Arc<Session>) {
+        let before = self.door.shown().replace(Arc::clone(committed));
+        if before.is_none() {
+            self.door.read.notify_waiters();
+        }
     }
 
     /// Says whether a take-over is on its way to the log.
@@ -266,7 +299,6 @@ impl Doors {
             rest.due = false;
         }
         let (sender, inbox) = Inbox::new(options.door_commands_max);
-        let (committed, receiver) = watch::channel(None);
         let gone = CancellationToken::new();
         let feed = Arc::new(Feed::new(
             key.clone(),
@@ -275,7 +307,8 @@ impl Doors {
         ));
         let door = Arc::new(Door {
             hearing: Mutex::new(Hearing::Driver(sender)),
-            committed: receiver,
+            committed: Mutex::default(),
+            read: Notify::new(),
             gone: gone.clone(),
             feed: Arc::clone(&feed),
             takes_over: AtomicBool::new(false),
@@ -288,7 +321,6 @@ impl Doors {
             key: key.clone(),
             inbox,
             door: Arc::clone(&door),
-            committed,
             feed,
             doors: Arc::clone(self),
             left_properly: false,

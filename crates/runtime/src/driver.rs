@@ -197,8 +197,7 @@ impl Driver {
     fn new(host: Arc<Host>, seat: Seat, opened: open::Opened, owner: Option<NodeId>) -> Self {
         let key = seat.key.clone();
         let journal = Journal::new(opened.session, opened.tail, opened.last_record);
-        seat.committed
-            .send_replace(Some(Arc::clone(journal.committed())));
+        seat.show(journal.committed());
         Self {
             dispatcher: Dispatcher::new(Arc::clone(&host), key, Arc::clone(&seat.feed)),
             seat,
@@ -382,9 +381,7 @@ impl Driver {
             return;
         };
         self.records_since_snapshot += 1;
-        self.seat
-            .committed
-            .send_replace(Some(Arc::clone(self.journal.committed())));
+        self.seat.show(self.journal.committed());
         self.seat.takes_over(!self.has_taken_over());
         self.note(&record, fence);
         self.seat.feed.commit(record, bytes);

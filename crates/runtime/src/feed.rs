@@ -2,6 +2,7 @@
 //! open step, so that a follower who comes late sees the step from its start.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use steadfast_core::effect::Effect;
@@ -10,8 +11,8 @@ use steadfast_core::id::{Epoch, Seq, SessionKey, TurnId};
 use steadfast_protocol::live::{Delta, LiveFrame};
 use steadfast_protocol::record::Record;
 use steadfast_store::live::Live;
+use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, watch};
 
 /// Newest Records kept, at most.
 const RECORDS_MAX: usize = 16;
@@ -70,8 +71,10 @@ pub(crate) struct Feed {
     live: Arc<dyn Live>,
     bytes_max: usize,
     inner: Mutex<Inner>,
-    /// Changes after each Record that is kept here, and when the owner is gone.
-    kept: watch::Sender<u64>,
+    /// How many Records were kept here; [`GONE`] when the owner is gone.
+    kept: AtomicU64,
+    /// Notified when that has changed.
+    changed: Notify,
     /// Notified when a message may be over, and when the owner is gone.
     over: Notify,
 }
@@ -80,12 +83,34 @@ pub(crate) struct Feed {
 const GONE: u64 = u64::MAX;
 
 /// A follower's view of an owner in its process.
-pub(crate) struct Kept(watch::Receiver<u64>);
+pub(crate) struct Kept {
+    feed: Arc<Feed>,
+    seen: u64,
+}
 
 impl Kept {
+    /// From now on. `None`: the owner is gone.
+    pub(crate) fn of(feed: &Arc<Feed>) -> Option<Self> {
+        let seen = feed.kept.load(Ordering::Acquire);
+        (seen != GONE).then(|| Self {
+            feed: Arc::clone(feed),
+            seen,
+        })
+    }
+
     /// Waits until another Record is kept. `false`: the owner is gone.
     pub(crate) async fn changed(&mut self) -> bool {
-        self.0.changed().await.is_ok() && *self.0.borrow_and_update() != GONE
+        loop {
+            // Enabled before the look, so that nothing falls in between.
+            let mut changed = std::pin::pin!(self.feed.changed.notified());
+            changed.as_mut().enable();
+            let kept = self.feed.kept.load(Ordering::Acquire);
+            if kept != self.seen {
+                self.seen = kept;
+                return kept != GONE;
+            }
+            changed.await;
+        }
     }
 }
 
@@ -110,7 +135,8 @@ impl Feed {
             live,
             bytes_max,
             inner: Mutex::default(),
-            kept: watch::Sender::new(0),
+            kept: AtomicU64::new(0),
+            changed: Notify::new(),
             over: Notify::new(),
         }
     }
@@ -194,13 +220,6 @@ impl Feed {
         }
     }
 
-    /// Changes whenever another Record is kept. `None`: the owner is gone.
-    pub(crate) fn kept(&self) -> Option<Kept> {
-        let kept = self.kept.subscribe();
-        let gone = *kept.borrow() == GONE;
-        (!gone).then_some(Kept(kept))
-    }
-
     /// Ready when a message may be over, or when the owner is gone; to be enabled before the state
     /// is looked at. Of most Records those who wait for a message need not hear.
     pub(crate) fn over(&self) -> Notified<'_> {
@@ -209,12 +228,13 @@ impl Feed {
 
     /// Whether nothing more comes from here.
     pub(crate) fn is_gone(&self) -> bool {
-        *self.kept.borrow() == GONE
+        self.kept.load(Ordering::Acquire) == GONE
     }
 
     /// The owner is gone: nothing more is kept here.
     pub(crate) fn end(&self) {
-        self.kept.send_replace(GONE);
+        self.kept.store(GONE, Ordering::Release);
+        self.changed.notify_waiters();
         self.over.notify_waiters();
     }
 
@@ -229,7 +249,9 @@ impl Feed {
     pub(crate) fn commit(&self, record: Arc<Record>, bytes: usize) {
         let over = may_end_a_message(&record);
         self.keep(record, bytes);
-        self.kept.send_modify(|count| *count += 1);
+        // Counted by the owner alone, who ends it, too.
+        self.kept.fetch_add(1, Ordering::Release);
+        self.changed.notify_waiters();
         if over {
             self.over.notify_waiters();
         }

@@ -107,7 +107,7 @@ impl Sweep {
         let room = Arc::new(Semaphore::new(self.host.options.sweep_letters_max.max(1)));
         let mut looks = JoinSet::new();
         for door in self.doors.all() {
-            let owned = door.committed().borrow().clone();
+            let owned = door.committed();
             let Some(session) = owned.filter(|_| door.owns(&self.host.node)) else {
                 continue;
             };

@@ -126,12 +126,12 @@ impl Driver {
             return;
         }
         let host = Arc::clone(&self.host);
-        let committed = self.seat.committed.subscribe();
+        let door = Arc::clone(&self.seat.door);
         let shown = self.chores.shown.take();
         let id = self.chores.spawn(async move {
             tokio::time::sleep(host.options.directory_delay).await;
             // What happened meanwhile is shown with it.
-            let session = committed.borrow().clone();
+            let session = door.committed();
             let entry = session.as_deref().and_then(directory::entry);
             match (session, entry) {
                 (Some(session), Some(entry)) if shown.as_ref() != Some(&entry) => {

@@ -158,7 +158,7 @@ impl Follow {
     }
 
     fn owner(&self) -> Option<Kept> {
-        self.sessions.shared.doors.find(&self.key)?.feed.kept()
+        Kept::of(&self.sessions.shared.doors.find(&self.key)?.feed)
     }
 
     /// Reads what is committed after the cursor; says whether there was anything.
@@ -227,7 +227,7 @@ impl Follow {
     async fn learn(&mut self) {
         let shared = &self.sessions.shared;
         let session = match shared.doors.find(&self.key) {
-            Some(door) if self.step.is_none() => door.committed().borrow().clone(),
+            Some(door) if self.step.is_none() => door.committed(),
             Some(_) => None,
             // Known from the events, unless all came before the cursor.
             None if self.turn_open.is_some() || shared.host.members.are_alone() => None,

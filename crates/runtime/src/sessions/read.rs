@@ -24,14 +24,11 @@ impl Sessions {
     /// The committed state of a session; of one that does not exist, an absent one.
     pub async fn load(&self, key: &SessionKey) -> Result<Arc<Session>, LoadError> {
         // Another's session, looked at here for a moment, is read from its log.
-        if let Some(door) = self.owners_door(key) {
-            let mut committed = door.committed();
-            if let Ok(session) = committed.wait_for(Option::is_some).await
-                && let Some(session) = session.as_ref()
-            {
-                self.shared.repaired.note(session);
-                return Ok(Arc::clone(session));
-            }
+        if let Some(door) = self.owners_door(key)
+            && let Some(session) = door.opened().await
+        {
+            self.shared.repaired.note(&session);
+            return Ok(session);
         }
         // In a box: most calls do without, and it is many times as large as they are.
         Box::pin(self.load_anew(key)).await
@@ -162,7 +159,7 @@ impl Sessions {
             .map_err(decode_error)?;
         // Whoever saw an event finds it in the state too: a Record stands in the log a moment
         // before its owner has folded it.
-        if let Some(committed) = door.and_then(|door| door.committed().borrow().clone()) {
+        if let Some(committed) = door.and_then(|door| door.committed()) {
             records.retain(|record| record.last_seq() <= committed.seq);
         }
         Ok(records)
