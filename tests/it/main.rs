@@ -25,4 +25,5 @@ mod run_ahead;
 mod shutdown;
 mod streams;
 mod tour;
+mod webhook;
 mod workers;

@@ -25,7 +25,8 @@ pub fn apply(session: &mut Session, at: Timestamp, event: &Event) {
         | Event::SessionDeleted
         | Event::CommandSettled { .. }
         | Event::NoticePosted { .. }
-        | Event::NoticeDelivered { .. } => lifecycle::apply(session, event),
+        | Event::NoticeDelivered { .. }
+        | Event::NoticeDropped { .. } => lifecycle::apply(session, event),
         Event::LogRepaired { .. } | Event::MessageLost { .. } => repair::apply(session, event),
         Event::TurnQueued { .. }
         | Event::MessageJoined { .. }

@@ -25,6 +25,7 @@ mod model_replied;
 mod notice_delivered;
 mod release;
 mod repair;
+mod report;
 mod settle_call;
 mod slot_ready;
 mod submit;
@@ -81,6 +82,7 @@ pub fn decide_ahead(session: &Session, input: &Input, clock: Timestamp) -> (Deci
     let goes_on = !matches!(input, Input::Release | Input::Repair(_));
     if !changes_nothing && goes_on {
         advance::advance(&mut draft);
+        report::post(&mut draft, session);
     }
     let decision = Decision {
         events: draft.events,
@@ -132,6 +134,9 @@ fn facts(draft: &mut Draft, input: &Input) {
         } => tools_listed::decide(draft, *effect, tools, note.as_deref()),
         Input::NoticeDelivered { notice, withdrawn } => {
             notice_delivered::decide(draft, *notice, *withdrawn);
+        }
+        Input::NoticeDropped { notice, detail } => {
+            notice_delivered::dropped(draft, *notice, detail);
         }
         Input::Release => release::decide(draft),
         Input::Repair(repair) => repair::decide(draft, repair),

@@ -13,7 +13,9 @@ use crate::id::{ApprovalId, CallId, CommandId, Epoch, MessageId, NodeId, Seq, Ti
 use crate::input::{CallTriage, Policy, ReplayRule};
 use crate::offered::OfferedTools;
 
-pub use outcome::{LostCall, Notice, RecordedCall, Settlement, TurnOutcome};
+pub use outcome::{
+    LostCall, Notice, RecordedCall, Settlement, TurnOutcome, TurnReport, WaitKind, WaitingCall,
+};
 pub use verdict::{Rejection, Verdict};
 
 /// One fact of a session's log. Its number is its position, its time is its entry's.
@@ -357,5 +359,12 @@ pub enum Event {
     NoticeDelivered {
         /// Which.
         number: u64,
+    },
+    /// A notice never reached the outside, and is given up.
+    NoticeDropped {
+        /// Which.
+        number: u64,
+        /// Why.
+        detail: String,
     },
 }

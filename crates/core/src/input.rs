@@ -97,6 +97,13 @@ pub enum Input {
         /// The claim of the job that it cancels was withdrawn before any worker had it.
         withdrawn: bool,
     },
+    /// A notice of the outbox is given up.
+    NoticeDropped {
+        /// Its number in the outbox.
+        notice: u64,
+        /// Why.
+        detail: String,
+    },
     /// An operator ends the quarantine of a session whose log cannot be read to its end.
     Repair(Box<Repair>),
     /// A deadline may have passed.
@@ -342,6 +349,20 @@ pub struct Policy {
     /// A step in which one of these tools gave a result that is no error is the turn's last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop_after_tools: Vec<String>,
+    /// What the outside is told of turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<ReportKind>,
+}
+
+/// What the outside may be told of turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum ReportKind {
+    /// One came to wait for somebody.
+    Waiting,
+    /// One ended.
+    Ended,
 }
 
 impl Default for Policy {
@@ -357,6 +378,7 @@ impl Default for Policy {
             turn_wall_ms_max: None,
             compact_at_tokens: None,
             stop_after_tools: Vec::new(),
+            reports: Vec::new(),
         }
     }
 }

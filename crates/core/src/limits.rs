@@ -12,6 +12,10 @@ pub const PARTS_PER_INPUT_MAX: usize = 256;
 pub const CALLS_PER_REPLY_MAX: usize = 256;
 /// Answers of one command, at most: each may be recorded with a triage and its words.
 pub const ANSWERS_PER_COMMAND_MAX: usize = 64;
+/// Reports of a session that wait to be delivered, at most; the oldest is given up for a new one.
+pub const REPORTS_KEPT_MAX: usize = 32;
+/// Calls that a report names, at most.
+pub const CALLS_PER_REPORT_MAX: usize = 16;
 /// What `decide` adds to each part or call of an input, at most.
 pub const DECIDE_OVERHEAD_BYTES_MAX: usize = 512;
 /// Command ids are remembered at least this long, and at least the newest [`RECEIPTS_KEPT_MIN`].

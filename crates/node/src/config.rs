@@ -26,6 +26,7 @@ pub mod telemetry;
 pub mod tool;
 pub mod tools;
 mod unavailable;
+pub mod webhooks;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,6 +45,7 @@ use crate::config::sessions::SessionsOptions;
 use crate::config::store::StoreOptions;
 use crate::config::telemetry::TelemetryOptions;
 use crate::config::tools::ToolsOptions;
+use crate::config::webhooks::WebhookOptions;
 
 /// The configuration of a node.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +63,8 @@ pub struct Config {
     pub api: ApiOptions,
     /// Logs and traces.
     pub telemetry: TelemetryOptions,
+    /// Who is told what becomes of turns.
+    pub webhooks: Option<WebhookOptions>,
     /// Directory of agents: each `NAME.toml` in it is the content of a section `[agents.NAME]`.
     pub agents_dir: Option<PathBuf>,
     /// Who is asked for model replies, by name.

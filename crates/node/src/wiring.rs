@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use steadfast_api::{Api, Limits, Surface};
 use steadfast_core::id::NodeId;
-use steadfast_runtime::{PoolOptions, Runtime, WorkerOptions};
+use steadfast_runtime::{PoolOptions, Runtime, WebhookSecret, WorkerOptions};
 use steadfast_store::clock::SystemClock;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +58,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
     let place = place(&config, &node);
     let options = steadfast_runtime::Options {
         predecessor: place.predecessor.clone(),
+        webhook: webhook(&config)?,
         ..runtime_options(&config, store.guarantee().fsync, rust_tools)
     };
     let (sessions, runtime) =
@@ -187,6 +188,21 @@ fn runtime_options(config: &Config, fsync: bool, rust_tools: bool) -> steadfast_
         },
         ..steadfast_runtime::Options::default()
     }
+}
+
+fn webhook(config: &Config) -> Result<Option<steadfast_runtime::WebhookOptions>, StartError> {
+    let Some(webhooks) = &config.webhooks else {
+        return Ok(None);
+    };
+    let failed = |error: &dyn std::error::Error| StartError::setup("webhooks.secret", error);
+    let secret = webhooks.secret.read().map_err(|error| failed(&error))?;
+    Ok(Some(steadfast_runtime::WebhookOptions {
+        url: webhooks.url.clone(),
+        secret: WebhookSecret::new(secret.expose()).map_err(|error| failed(&error))?,
+        timeout: webhooks.timeout.get(),
+        give_up_after: webhooks.give_up_after.get(),
+        requests_max: webhooks.requests_max as usize,
+    }))
 }
 
 fn api_options(config: &Config, auth: steadfast_api::Auth) -> steadfast_api::Options {

@@ -20,6 +20,7 @@ mod notice;
 pub(crate) mod offer;
 mod progress;
 mod remote_check;
+mod report;
 mod slot;
 mod spans;
 mod task;
@@ -302,6 +303,15 @@ impl Dispatcher {
                 | Effect::Check { .. }
                 | Effect::Job { .. }
                 | Effect::Notice { .. } => {}
+            }
+        }
+    }
+
+    /// Stops the delivery of notices: they stay in the outbox, for the next owner.
+    pub(crate) fn cancel_notices(&self) {
+        for (effect, cancelled) in &self.running {
+            if matches!(effect, Effect::Notice { .. }) {
+                cancelled.cancel();
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::members::Members;
 use crate::options::Options;
 use crate::pools::Pools;
 use crate::remote::JobCounts;
+use crate::webhook::Webhook;
 use steadfast_store::clock::Clock;
 
 /// This process: its ports, agents and limits.
@@ -37,6 +38,8 @@ pub(crate) struct Host {
     pub(crate) members: Arc<Members>,
     /// What a drain cut off.
     pub(crate) cut: Cut,
+    /// Who is told what becomes of turns.
+    pub(crate) webhook: Option<Webhook>,
     /// What happened to jobs of remote tools.
     pub(crate) jobs: JobCounts,
 }

@@ -48,7 +48,9 @@ mod directory;
 mod queue;
 mod sweep;
 mod timers;
+mod webhook;
 
 pub use options::{Options, PoolOptions};
 pub use remote::{JobFigures, WorkerOptions};
 pub use runtime::{Drained, Runtime, RuntimeHandle, StartError};
+pub use webhook::{InvalidSecret, WebhookFigures, WebhookOptions, WebhookSecret};

@@ -8,6 +8,7 @@ use steadfast_core::session::Session;
 use steadfast_tools::worker::Executor;
 
 use crate::remote::WorkerOptions;
+use crate::webhook::WebhookOptions;
 
 /// Limits of one node's runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +106,8 @@ pub struct Options {
     pub pools: PoolOptions,
     /// Jobs of remote tools.
     pub worker: WorkerOptions,
+    /// Who is told what becomes of turns, of agents whose policy has reports.
+    pub webhook: Option<WebhookOptions>,
 }
 
 impl Options {
@@ -211,6 +214,7 @@ impl Default for Options {
             epoch_from_clock: false,
             pools: PoolOptions::default(),
             worker: WorkerOptions::default(),
+            webhook: None,
         }
     }
 }

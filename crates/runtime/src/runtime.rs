@@ -28,6 +28,7 @@ use crate::sessions::Sessions;
 use crate::sources::Sources;
 use crate::sweep::Sweep;
 use crate::timers;
+use crate::webhook::Webhook;
 use steadfast_store::clock::Clock;
 
 /// Starts runtimes.
@@ -45,6 +46,9 @@ pub enum StartError {
     /// The supervisor of the sources of tools did not start.
     #[error("the supervisor of MCP servers did not start")]
     Sources(#[source] SpawnErr),
+    /// The client of the webhook was not set up.
+    #[error("the client of the webhook was not set up")]
+    Webhook(#[source] reqwest::Error),
     /// No worker could ever run a tool.
     #[error(
         "tool {tool:?} of agent {agent} is remote, and this store has no tool queue: give the tool \
@@ -102,7 +106,10 @@ impl Runtime {
         let sources = Sources::start(&agents).await.map_err(StartError::Sources)?;
         let members = Members::new(node.clone(), stores.clone(), &options);
         let history_room = Room::new(options.kept_history_bytes_max);
+        let webhook = options.webhook.clone().map(Webhook::new);
+        let webhook = webhook.transpose().map_err(StartError::Webhook)?;
         let host = Arc::new(Host {
+            webhook,
             history_room,
             options,
             stores,

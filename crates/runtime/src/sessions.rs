@@ -27,6 +27,7 @@ use crate::doors::{Doors, Knock};
 use crate::host::Host;
 use crate::open::OpenError;
 use crate::remote::JobFigures;
+use crate::webhook::{Webhook, WebhookFigures};
 
 pub(crate) use admit::KnockError;
 pub use damage::{Damage, LostRow, RowState};
@@ -79,6 +80,11 @@ impl Sessions {
     /// What happened to jobs of remote tools on this node.
     pub fn jobs(&self) -> JobFigures {
         self.shared.host.jobs.figures()
+    }
+
+    /// What happened to events for the webhook on this node; `None`: there is no webhook.
+    pub fn webhook(&self) -> Option<WebhookFigures> {
+        self.shared.host.webhook.as_ref().map(Webhook::figures)
     }
 
     /// Whether this node lets go of its sessions and takes no commands.

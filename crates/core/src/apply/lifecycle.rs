@@ -70,7 +70,7 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
             session.notices = session.notices.max(*number);
             session.outbox.insert(*number, notice.clone());
         }
-        Event::NoticeDelivered { number } => {
+        Event::NoticeDelivered { number } | Event::NoticeDropped { number, .. } => {
             session.outbox.remove(number);
         }
         _ => {}

@@ -184,7 +184,7 @@ impl<'a> Lost<'a> {
             Event::NoticePosted { number, notice } => {
                 self.notices.insert(*number, notice);
             }
-            Event::NoticeDelivered { number } => {
+            Event::NoticeDelivered { number } | Event::NoticeDropped { number, .. } => {
                 self.notices.remove(number);
             }
             event @ (Event::SessionCreated { .. }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::content::{CallInput, Finish, Stored};
-use crate::id::CallId;
+use crate::id::{CallId, MessageId, Timestamp, TurnId};
 use crate::input::CallTriage;
 
 /// A call with what was found out about it.
@@ -101,4 +101,62 @@ pub enum Notice {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         under_claim: bool,
     },
+    /// What became of a turn, for whoever listens. Its turn and its number name it for ever.
+    ReportTurn {
+        /// Which turn.
+        turn: TurnId,
+        /// The message that asked for it.
+        message: MessageId,
+        /// When.
+        at: Timestamp,
+        /// What.
+        report: TurnReport,
+    },
+}
+
+/// What became of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum TurnReport {
+    /// It came to wait for somebody.
+    Waiting {
+        /// Calls that wait.
+        count: u32,
+        /// The first of them.
+        calls: Vec<WaitingCall>,
+    },
+    /// It ended.
+    Ended {
+        /// How.
+        outcome: TurnOutcome,
+    },
+}
+
+/// A call that waits for somebody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WaitingCall {
+    /// Which.
+    pub call: CallId,
+    /// Name of its tool.
+    pub tool: String,
+    /// For what.
+    #[serde(rename = "for")]
+    pub kind: WaitKind,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum WaitKind {
+    /// A person's decision.
+    Approval,
+    /// The client's result.
+    ClientResult,
+    /// An answer to what its tool asks.
+    Input,
+    /// Somebody to say whether it happened.
+    InDoubt,
 }

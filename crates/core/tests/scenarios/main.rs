@@ -15,5 +15,6 @@ mod people;
 mod print;
 mod properties;
 mod remote;
+mod reports;
 mod turns;
 mod world;

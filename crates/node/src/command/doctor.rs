@@ -6,6 +6,7 @@ mod nats;
 mod remedy;
 mod roles;
 mod store;
+mod webhook;
 
 use clap::Args;
 use serde::Serialize;
@@ -105,6 +106,7 @@ pub(crate) async fn run(args: Doctor) -> anyhow::Result<bool> {
     findings.extend(roles::look(&config));
     findings.extend(agents::look(&config));
     findings.extend(mcp::look(&config).await);
+    findings.extend(webhook::look(&config).await);
     if args.probe {
         findings.extend(agents::probe(&config).await);
     }

@@ -218,6 +218,7 @@ impl AgentOptions {
             turn_wall_ms_max: self.budget.turn_wall_max.map(Duration::as_ms),
             compact_at_tokens: self.compact_at_tokens,
             stop_after_tools: self.stop_after_tools.clone(),
+            ..Policy::default()
         }
     }
 }

@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use insta::assert_snapshot;
 use steadfast_core::input::Policy;
 
@@ -217,9 +219,8 @@ mod example {
     /// The example with every option that it shows as a comment.
     fn everything() -> Value {
         let is_option = |line: &str| {
-            line.strip_prefix('#').is_some_and(|rest| {
-                rest.starts_with("[[") || rest.starts_with(|c: char| c.is_ascii_lowercase())
-            })
+            line.strip_prefix('#')
+                .is_some_and(|rest| rest.starts_with(|c: char| c == '[' || c.is_ascii_lowercase()))
         };
         let lines: Vec<&str> = EXAMPLE
             .lines()
@@ -415,9 +416,13 @@ fn what_the_readme_shows_is_a_configuration() {
         .filter_map(|rest| rest.split("```").next())
         .collect();
     assert!(blocks.len() >= 3, "{} blocks", blocks.len());
+    let mut key = tempfile::NamedTempFile::new().unwrap();
+    write!(key, "whsec_{}", "A".repeat(32)).unwrap();
+    let key = format!("file:{}", key.path().display());
     for block in blocks {
         let secret = concat!("file:", env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let mut text = block.replace("env:NATS_PASSWORD", secret);
+        text = text.replace("env:STEADFAST_WEBHOOK_SECRET", &key);
         if !text.contains("[providers.") {
             let provider = "[providers.anthropic]\nkind = \"anthropic\"\napi_key";
             text.push_str(&format!("\n{provider} = \"{secret}\"\n"));

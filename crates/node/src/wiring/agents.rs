@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use steadfast_core::command::ToolChoice;
 use steadfast_core::id::AgentName;
+use steadfast_core::input::ReportKind;
 use steadfast_harness::native::ModelSettings;
 use steadfast_harness::provider::ModelProvider;
 use steadfast_runtime::agent::{Agent, Agents, AnswerSchema, LoopControl, StepRule};
@@ -16,6 +17,7 @@ use steadfast_tools::filter::ToolFilter;
 use super::{mcp, providers, tools};
 use crate::config::Config;
 use crate::config::agent::AgentOptions;
+use crate::config::webhooks::WebhookEvent;
 use crate::start_error::StartError;
 
 /// Builds all agents with their providers and tools.
@@ -44,10 +46,21 @@ pub(super) fn all(
         let catalog = catalog(name, options, own)?;
         let name =
             AgentName::new(name.clone()).map_err(|error| StartError::setup("agent", &error))?;
-        let agent = agent(&name, options, provider_name, model, provider, catalog)?;
+        let mut agent = agent(&name, options, provider_name, model, provider, catalog)?;
+        agent.policy.reports = reports(config);
         agents.insert(name, Arc::new(agent));
     }
     Ok(Arc::new(agents))
+}
+
+/// What the webhook is told of turns, if there is one.
+fn reports(config: &Config) -> Vec<ReportKind> {
+    let events = config.webhooks.iter().flat_map(|webhooks| &webhooks.events);
+    let kind = |event: &WebhookEvent| match event {
+        WebhookEvent::Waiting => ReportKind::Waiting,
+        WebhookEvent::Ended => ReportKind::Ended,
+    };
+    events.map(kind).collect()
 }
 
 fn agent(

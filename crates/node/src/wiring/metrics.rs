@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use steadfast_api::{MetricsSource, MetricsText};
-use steadfast_runtime::JobFigures;
 use steadfast_runtime::sessions::Sessions;
+use steadfast_runtime::{JobFigures, WebhookFigures};
 use steadfast_store_redb::Stats;
 
 use super::store::OpenStore;
@@ -37,6 +37,9 @@ pub(super) fn sources(store: &OpenStore, sessions: &Sessions) -> Vec<MetricsSour
             let name = "steadfast_sessions_in_memory";
             text.single(name, "gauge", "Sessions in memory", count);
             write_jobs(text, &sessions.jobs());
+            if let Some(webhook) = sessions.webhook() {
+                write_webhook(text, &webhook);
+            }
         }),
     ]
 }
@@ -84,6 +87,27 @@ fn write_jobs(text: &mut MetricsText, jobs: &JobFigures) {
         "Jobs that run here now",
         running,
     );
+}
+
+/// Events for the webhook.
+fn write_webhook(text: &mut MetricsText, webhook: &WebhookFigures) {
+    let counters = [
+        ("taken_total", "Events that the webhook took", webhook.taken),
+        (
+            "failed_total",
+            "Requests to the webhook that failed",
+            webhook.failed,
+        ),
+        (
+            "given_up_total",
+            "Events that the webhook did not take in time",
+            webhook.given_up,
+        ),
+    ];
+    for (name, help, value) in counters {
+        let name = format!("steadfast_webhook_{name}");
+        text.single(&name, "counter", help, value as f64);
+    }
 }
 
 /// Records a second over calls to the disk a second is how many records share one.

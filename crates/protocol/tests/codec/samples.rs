@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 use steadfast_core::command::{Digest, MessageOptions, ToolChoice};
 use steadfast_core::content::Finish;
 use steadfast_core::effect::Effect;
-use steadfast_core::event::{Event, Notice, Rejection, TurnOutcome, Verdict};
+use steadfast_core::event::{
+    Event, Notice, Rejection, TurnOutcome, TurnReport, Verdict, WaitKind, WaitingCall,
+};
 use steadfast_core::id::{
     AgentName, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
     TurnId,
 };
-use steadfast_core::input::Policy;
+use steadfast_core::input::{Policy, ReportKind};
 use steadfast_core::trace::Traceparent;
 use steadfast_protocol::record::{Cause, Entry, Record, RecordHash};
 
@@ -169,6 +171,34 @@ fn added() -> Vec<(&'static str, Event)> {
             ..Policy::default()
         },
     };
+    let reports = Event::Activated {
+        node: node("n1-01jabc"),
+        epoch: Epoch(3),
+        policy: Policy {
+            reports: vec![ReportKind::Waiting, ReportKind::Ended],
+            ..Policy::default()
+        },
+    };
+    let report = |report| Event::NoticePosted {
+        number: 6,
+        notice: Notice::ReportTurn {
+            turn: turn(12),
+            message: command("msg_1"),
+            at: NOW,
+            report,
+        },
+    };
+    let waiting = TurnReport::Waiting {
+        count: 1,
+        calls: vec![WaitingCall {
+            call: call(2),
+            tool: "refund".to_owned(),
+            kind: WaitKind::Approval,
+        }],
+    };
+    let ended = TurnReport::Ended {
+        outcome: TurnOutcome::Cancelled,
+    };
     let schema = json!({"type": "object"});
     let call_blocked = Event::CommandSettled {
         command: command("retry_1"),
@@ -178,6 +208,9 @@ fn added() -> Vec<(&'static str, Event)> {
         },
     };
     vec![
+        ("reports", reports),
+        ("notice_of_a_wait", report(waiting)),
+        ("notice_of_an_end", report(ended)),
         (
             "turn_with_schema",
             steered(ToolChoice::Required, Some(schema)),

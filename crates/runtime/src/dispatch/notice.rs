@@ -8,30 +8,55 @@ use steadfast_store::claims::{Claimed, WITHDRAWN};
 use steadfast_store::error::WriteError;
 use steadfast_store::jobs::{JobId, JobKind, JobName, claim_key};
 
+use super::report;
 use super::task::{Ended, Task};
 
 pub(super) async fn run(task: &Task, number: u64) -> Ended {
     let Some(notice) = task.session.outbox.get(&number).cloned() else {
         return Ended::silently();
     };
-    let withdrawn = tokio::select! { biased;
-        () = task.cancelled.cancelled() => return Ended::silently(),
-        withdrawn = deliver(task, notice) => withdrawn,
-    };
-    Ended::with(Input::NoticeDelivered {
-        notice: number,
-        withdrawn,
-    })
+    tokio::select! { biased;
+        () = task.cancelled.cancelled() => Ended::silently(),
+        input = deliver(task, number, notice) => Ended::with(input),
+    }
+}
+
+async fn deliver(task: &Task, number: u64, notice: Notice) -> Input {
+    match notice {
+        Notice::CancelJob {
+            call,
+            attempt,
+            tool,
+            under_claim,
+        } => Input::NoticeDelivered {
+            notice: number,
+            withdrawn: cancel_job(task, (call, attempt), tool, under_claim).await,
+        },
+        Notice::ReportTurn {
+            turn,
+            message,
+            at,
+            report,
+        } => {
+            let report = report::Report {
+                number,
+                turn,
+                message,
+                at,
+                report,
+            };
+            report::deliver(task, report).await
+        }
+    }
 }
 
 /// Whether a job was withdrawn before any worker had it.
-async fn deliver(task: &Task, notice: Notice) -> bool {
-    let Notice::CancelJob {
-        call,
-        attempt,
-        tool,
-        under_claim,
-    } = notice;
+async fn cancel_job(
+    task: &Task,
+    (call, attempt): (CallId, u32),
+    tool: String,
+    under_claim: bool,
+) -> bool {
     let Some(queue) = &task.host.stores.tool_queue else {
         // Without a queue there is no job that a worker could still take.
         return false;

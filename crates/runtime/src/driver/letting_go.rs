@@ -58,6 +58,7 @@ impl Driver {
     /// Starts nothing but what the log says was started, and stops what is not waited for.
     pub(super) fn come_to_rest(&mut self, epoch: Epoch, haste: Haste) {
         let started = self.starts(epoch, Starts::StartedCalls);
+        self.dispatcher.cancel_notices();
         match haste {
             Haste::Handover => self.dispatcher.reconcile(&self.journal, started),
             Haste::Drain { until } if Instant::now() < until => {

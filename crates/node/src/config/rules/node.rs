@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use steadfast_runtime::WebhookSecret;
 use tracing_subscriber::EnvFilter;
 
 use super::{http_url, is_plain_name, readable};
@@ -9,6 +10,7 @@ use crate::config::Config;
 use crate::config::key_path::KeyPath;
 use crate::config::node::Role;
 use crate::config::problem::Problem;
+use crate::config::secret::Secret;
 use crate::config::store::StoreKind;
 
 /// Leaves room for the id that each start adds.
@@ -33,6 +35,11 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
             problems.push(Problem::value(at, title));
         }
     }
+    if let Some(webhooks) = &config.webhooks {
+        let path = KeyPath::from(["webhooks"]);
+        http_url(&path.join("url"), &webhooks.url, problems);
+        secret(&path.join("secret"), &webhooks.secret, problems);
+    }
     if let Err(error) = EnvFilter::builder().parse(&config.telemetry.log) {
         let path = KeyPath::from(["telemetry", "log"]);
         let title = format!("`{path}`: {error}");
@@ -48,6 +55,22 @@ pub(super) fn check(config: &Config, problems: &mut Vec<Problem>) {
                 Problem::value(path, title).help("run a collector on this host and use http://"),
             );
         }
+    }
+}
+
+/// A secret that can be read and has the form of one.
+fn secret(path: &KeyPath, secret: &Secret, problems: &mut Vec<Problem>) {
+    match secret.read() {
+        Ok(text) => {
+            if let Err(error) = WebhookSecret::new(text.expose()) {
+                let title = format!("`{path}`: what {secret} holds is none: {error}");
+                problems.push(
+                    Problem::value(path.clone(), title)
+                        .help("make one: echo \"whsec_$(openssl rand -base64 32)\""),
+                );
+            }
+        }
+        Err(_) => readable(path, secret, problems),
     }
 }
 

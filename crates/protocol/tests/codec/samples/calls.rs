@@ -77,6 +77,10 @@ pub(super) fn calls() -> Vec<Event> {
             },
         },
         Event::NoticeDelivered { number: 5 },
+        Event::NoticeDropped {
+            number: 6,
+            detail: "its receiver answers 500".to_owned(),
+        },
     ];
     let rules = [ReplayRule::Safe, ReplayRule::Keyed, ReplayRule::Never];
     events.extend(rules.map(|rule| Event::CallRuleTightened { call, rule }));

@@ -25,6 +25,7 @@ pub(crate) fn policy() -> Policy {
         turn_wall_ms_max: Some(3_600_000),
         compact_at_tokens: Some(150_000),
         stop_after_tools: Vec::new(),
+        reports: Vec::new(),
     }
 }
 
