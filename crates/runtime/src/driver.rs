@@ -51,6 +51,7 @@ use alarm::Alarm;
 use chores::{Chore, Chores};
 use commands::Waiter;
 use landing::{Landing, Round};
+use letting_go::Going;
 use mail::Mailroom;
 use proof::Proof;
 
@@ -148,6 +149,8 @@ pub(crate) struct Driver {
     purge_through: Option<Tail>,
     alarm: Alarm,
     idle_since: Option<Instant>,
+    /// Whether it may go, when the node stops.
+    going: Going,
     /// A deadline came and nothing followed: not looked at before this.
     deadline_rests_until: Option<Instant>,
     inbox_open: bool,
@@ -220,6 +223,7 @@ impl Driver {
             purge_through: opened.purge_through,
             alarm: Alarm::default(),
             idle_since: None,
+            going: Going::default(),
             deadline_rests_until: None,
             inbox_open: true,
             host,

@@ -9,6 +9,7 @@ use steadfast_harness::native::kept::Room;
 use steadfast_store::Stores;
 
 use crate::agent::{Agent, Agents};
+use crate::handover::Handover;
 use crate::members::Members;
 use crate::options::Options;
 use crate::pools::Pools;
@@ -36,6 +37,8 @@ pub(crate) struct Host {
     pub(crate) pools: Pools,
     /// Which nodes are alive.
     pub(crate) members: Arc<Members>,
+    /// Whose turn it is to go when the node stops.
+    pub(crate) handover: Handover,
     /// What a drain cut off.
     pub(crate) cut: Cut,
     /// Who is told what becomes of turns.

@@ -22,6 +22,7 @@ mod runtime;
 
 mod doors;
 mod feed;
+mod handover;
 mod host;
 mod members;
 mod node_door;

@@ -41,10 +41,17 @@ pub struct Options {
     pub cancel_grace: Duration,
     /// How long running effects may go on when the node lets go of its sessions.
     pub drain_grace: Duration,
+    /// Sessions that a node that stops hands over at the same time.
+    pub handovers_max: usize,
+    /// How long it waits for another node to take one; when none takes any for this long, it lets
+    /// go of all.
+    pub handover_patience: Duration,
     /// Sessions that are opened at the same time because of mail, and as many because of timers.
     pub activations_max: usize,
     /// Deliveries of mail that are worked on at the same time; further ones are given back.
     pub deliveries_max: usize,
+    /// How long mail waits for room to open its session before it is given back.
+    pub room_patience: Duration,
     /// How long mail is given back for when this node has no room for its session, or when its
     /// owner does not answer.
     pub mail_delay: Duration,
@@ -184,8 +191,11 @@ impl Default for Options {
             append_retry_max: Duration::from_secs(2),
             cancel_grace: Duration::from_secs(5),
             drain_grace: Duration::from_secs(60),
+            handovers_max: 32,
+            handover_patience: Duration::from_secs(2),
             activations_max: 64,
             deliveries_max: 1_024,
+            room_patience: Duration::from_secs(3),
             mail_delay: Duration::from_secs(1),
             mail_delay_max: Duration::from_secs(10),
             owner_patience: Duration::from_secs(5),

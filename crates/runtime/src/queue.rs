@@ -1,8 +1,12 @@
 //! The queue driver: takes mail to the session's owner, here or elsewhere, or gives the session one.
 //!
 //! It never stops taking news: what it bounds is how many deliveries it works on and how many
-//! sessions it opens at the same time. What finds no room is given back with a delay, so that the
-//! next session, and another node, have their turn.
+//! sessions it opens at the same time. A session for which there is no room waits a while for it,
+//! since a place is free again within milliseconds; what finds none even then is given back with a
+//! delay, so that the next session, and another node, have their turn.
+//!
+//! A node that stops gives back at once whatever it still holds: nobody else would see it before
+//! its silence.
 
 mod room;
 
@@ -34,6 +38,8 @@ enum Delivered {
     NoRoom,
     /// Its owner cannot take it now.
     NotNow,
+    /// It is for other nodes: this one stops.
+    ToOthers,
 }
 
 /// The queue driver of one node.
@@ -47,7 +53,9 @@ pub(crate) struct QueueDriver {
 
 impl QueueDriver {
     pub(crate) fn new(host: Arc<Host>, doors: Arc<Doors>, sessions: Sessions) -> Self {
-        let room = Arc::new(Room::new(host.options.activations_max));
+        // The other half of the deliveries is for sessions that are in memory somewhere.
+        let waiting_max = host.options.deliveries_max / 2;
+        let room = Arc::new(Room::new(host.options.activations_max, waiting_max));
         Self {
             host,
             doors,
@@ -61,29 +69,34 @@ impl QueueDriver {
         let mut at_work = JoinSet::new();
         loop {
             let delivery = tokio::select! { biased;
-                () = shutdown.cancelled() => return,
+                () = shutdown.cancelled() => break,
                 Some(_) = at_work.join_next(), if !at_work.is_empty() => continue,
                 delivery = self.host.stores.mailbox.next() => delivery,
             };
             match delivery {
                 Ok(delivery) if at_work.len() < self.host.options.deliveries_max => {
-                    let driver = self.clone();
-                    at_work.spawn(async move { driver.work(delivery).await });
+                    let (driver, shutdown) = (self.clone(), shutdown.clone());
+                    at_work.spawn(async move { driver.work(delivery, &shutdown).await });
                 }
                 Ok(delivery) => self.give_back(delivery, &Delivered::NoRoom).await,
                 Err(error) => {
                     tracing::warn!(%error, "queue not read, again");
                     tokio::select! { biased;
-                        () = shutdown.cancelled() => return,
+                        () = shutdown.cancelled() => break,
                         () = tokio::time::sleep(RETRY) => {}
                     }
                 }
             }
         }
+        while at_work.join_next().await.is_some() {}
     }
 
-    async fn work(&self, delivery: Delivery) {
-        match self.deliver(&delivery).await {
+    async fn work(&self, delivery: Delivery, shutdown: &CancellationToken) {
+        let outcome = tokio::select! { biased;
+            outcome = self.deliver(&delivery) => outcome,
+            () = shutdown.cancelled() => Delivered::ToOthers,
+        };
+        match outcome {
             // Its owner removed the mail. If that was lost, the mail came again.
             Delivered::Taken if delivery.deliveries > 1 => {
                 let Delivery { session, up_to, .. } = delivery;
@@ -99,6 +112,7 @@ impl QueueDriver {
     async fn give_back(&self, delivery: Delivery, outcome: &Delivered) {
         let options = &self.host.options;
         let delay = match outcome {
+            Delivered::ToOthers => Duration::ZERO,
             Delivered::Taken | Delivered::NotNow => options.mail_delay,
             Delivered::NoRoom => {
                 let deliveries = u32::try_from(delivery.deliveries).unwrap_or(u32::MAX);
@@ -118,10 +132,13 @@ impl QueueDriver {
             // Kept until the mail is taken: a session that was opened for it counts until then.
             let _place = match self.doors.find(key) {
                 Some(_) => None,
-                None => match Room::enter(&self.room, &key.tenant) {
-                    Some(place) => Some(place),
-                    None => return Delivered::NoRoom,
-                },
+                None => {
+                    let patience = self.host.options.room_patience;
+                    match Room::enter(&self.room, &key.tenant, patience).await {
+                        Some(place) => Some(place),
+                        None => return Delivered::NoRoom,
+                    }
+                }
             };
             let (reply, answer) = oneshot::channel();
             let up_to = delivery.up_to;

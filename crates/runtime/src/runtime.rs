@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::actor::{self, Nothing};
 use crate::agent::Agents;
 use crate::doors::Doors;
+use crate::handover::Handover;
 use crate::host::{Cut, Host};
 use crate::members::Members;
 use crate::node_door::NodeDoor;
@@ -105,6 +106,7 @@ impl Runtime {
             .map_err(StartError::Pools)?;
         let sources = Sources::start(&agents).await.map_err(StartError::Sources)?;
         let members = Members::new(node.clone(), stores.clone(), &options);
+        let handover = Handover::new(options.handovers_max, options.handover_patience);
         let history_room = Room::new(options.kept_history_bytes_max);
         let webhook = options.webhook.clone().map(Webhook::new);
         let webhook = webhook.transpose().map_err(StartError::Webhook)?;
@@ -119,6 +121,7 @@ impl Runtime {
             started: tokio::time::Instant::now(),
             pools,
             members: Arc::new(members),
+            handover,
             cut: Cut::default(),
             jobs: JobCounts::default(),
         });

@@ -21,10 +21,12 @@ use crate::fault::Fault;
 use crate::request::{API, Shared};
 use crate::task::Owned;
 
-/// A question to a consumer stands so long.
-const PULL_EXPIRES: Duration = Duration::from_secs(20);
+/// A question to a consumer stands so long. What a process that stands still had asked for comes
+/// to nobody else before its silence: so this ends before others take it for dead and announce its
+/// sessions.
+const PULL_EXPIRES: Duration = Duration::from_millis(2_500);
 /// The consumer says so often that it is there; a question is put anew after two were missed.
-const PULL_HEARTBEAT: Duration = Duration::from_secs(5);
+const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
 /// How long a message waits for a caller before it is given back.
 const HAND_OVER_PATIENCE: Duration = Duration::from_millis(100);
 /// Waits between questions that were refused.
@@ -63,7 +65,7 @@ pub(crate) struct Puller {
     at_once: usize,
     /// A message older than this went to somebody else.
     silence: Duration,
-    waiting: watch::Sender<usize>,
+    waiting: watch::Sender<Callers>,
     /// Made when the first caller waits.
     running: OnceCell<Running>,
 }
@@ -74,20 +76,50 @@ struct Running {
     _tasks: Vec<Owned>,
 }
 
+/// Callers that wait.
+#[derive(Debug, Clone, Copy)]
+struct Callers {
+    waiting: usize,
+    /// When their number last changed.
+    changed: Instant,
+}
+
+impl Callers {
+    fn none() -> Self {
+        Self {
+            waiting: 0,
+            changed: Instant::now(),
+        }
+    }
+
+    /// How long a message waits for one: a caller who works on its last message comes back soon.
+    fn patience(self) -> Duration {
+        match self.waiting {
+            0 => HAND_OVER_PATIENCE.saturating_sub(self.changed.elapsed()),
+            _ => HAND_OVER_PATIENCE,
+        }
+    }
+}
+
 /// Counts a caller that waits.
-struct Waiting<'a>(&'a watch::Sender<usize>);
+struct Waiting<'a>(&'a watch::Sender<Callers>);
 
 impl<'a> Waiting<'a> {
-    fn begin(count: &'a watch::Sender<usize>) -> Self {
-        count.send_modify(|waiting| *waiting += 1);
+    fn begin(count: &'a watch::Sender<Callers>) -> Self {
+        count.send_modify(|callers| {
+            callers.waiting += 1;
+            callers.changed = Instant::now();
+        });
         Self(count)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0
-            .send_modify(|waiting| *waiting = waiting.saturating_sub(1));
+        self.0.send_modify(|callers| {
+            callers.waiting = callers.waiting.saturating_sub(1);
+            callers.changed = Instant::now();
+        });
     }
 }
 
@@ -106,7 +138,7 @@ impl Puller {
             consumers,
             at_once,
             silence,
-            waiting: watch::Sender::new(0),
+            waiting: watch::Sender::new(Callers::none()),
             running: OnceCell::new(),
         }
     }
@@ -150,7 +182,7 @@ struct Task {
     connection: Shared,
     consumer: ConsumerName,
     at_once: usize,
-    waiting: watch::Receiver<usize>,
+    waiting: watch::Receiver<Callers>,
     sender: mpsc::Sender<Pulled>,
     /// Nobody waited for the last message.
     abandoned: bool,
@@ -182,7 +214,7 @@ impl Task {
             // A question that stands is heard to its end: what is on its way when it is taken back
             // would come again only after its silence.
             let stands = inbox.as_ref().is_some_and(|inbox| inbox.outstanding > 0);
-            if !stands && self.waiting.wait_for(|waiting| *waiting > 0).await.is_err() {
+            if !stands && !self.is_wanted().await {
                 return;
             }
             let refused = match self.pull(&mut inbox).await {
@@ -204,6 +236,12 @@ impl Task {
                 }
             }
         }
+    }
+
+    /// Waits until a caller waits. `false`: none will.
+    async fn is_wanted(&mut self) -> bool {
+        let wanted = self.waiting.wait_for(|callers| callers.waiting > 0).await;
+        wanted.is_ok()
     }
 
     /// The next message, of the question that stands or of a new one.
@@ -315,13 +353,14 @@ impl Task {
 
     /// Gives the message to a caller, or back: at once if there was none for the one before either.
     async fn hand_over(&mut self, pulled: Pulled) {
-        let wanted = async {
-            self.waiting.wait_for(|waiting| *waiting > 0).await.ok()?;
-            self.sender.reserve().await.ok()
-        };
         let patience = match self.abandoned {
             true => Duration::ZERO,
-            false => HAND_OVER_PATIENCE,
+            false => self.waiting.borrow().patience(),
+        };
+        let sender = self.sender.clone();
+        let wanted = async {
+            let wanted = self.is_wanted().await;
+            sender.reserve().await.ok().filter(|_| wanted)
         };
         match timeout(patience, wanted).await {
             Ok(Some(place)) => {

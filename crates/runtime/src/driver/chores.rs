@@ -9,8 +9,10 @@ use steadfast_store::log::Tail;
 use steadfast_store::mailbox::Letter;
 use tokio::task::{self, JoinSet};
 
+use super::letting_go::Going;
 use super::{Driver, Stance};
 use crate::directory;
+use crate::handover::Turn;
 use crate::pack::Packer;
 use crate::snapshot;
 
@@ -22,6 +24,8 @@ pub(super) enum Chore {
     /// A snapshot that covers so many Records more than the one before.
     Snapshot(Packer, Result<u64, String>),
     Directory(Option<DirectoryEntry>),
+    /// It may go.
+    MayGo(Turn),
     /// Any other, with what went wrong.
     Done(&'static str, Result<(), String>),
     /// It panicked.
@@ -87,6 +91,7 @@ impl Driver {
                 self.chores.directory = None;
                 self.chores.shown = shown.or(self.chores.shown.take());
             }
+            Chore::MayGo(turn) => self.going = Going::Now(turn),
             Chore::Done(what, Err(error)) => {
                 tracing::warn!(session = %self.seat.key, what, error, "chore not done");
             }
@@ -168,8 +173,11 @@ impl Driver {
             match self.chores.next().await {
                 chore @ (Chore::Snapshot(..) | Chore::Failed(_)) => self.chore_done(chore).await,
                 // What it brings is of no use to an owner that has let go.
-                Chore::MailRead(_) | Chore::TailRead(_) | Chore::Directory(_) | Chore::Done(..) => {
-                }
+                Chore::MailRead(_)
+                | Chore::TailRead(_)
+                | Chore::Directory(_)
+                | Chore::MayGo(_)
+                | Chore::Done(..) => {}
             }
         }
         if self.records_since_snapshot >= self.host.options.snapshot_at_release_records_min {

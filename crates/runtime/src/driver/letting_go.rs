@@ -1,17 +1,33 @@
 //! The way of an owned session to the point at which it can be let go.
 //!
-//! Nothing new is started. A model is not waited for when the node stops: the next owner asks again.
+//! Nothing new is started. When the node stops, a model is not waited for longer than until it is
+//! the session's turn to go: the next owner asks again.
 //! A running call of this process may end, whatever its rule; once the node's grace is over it is
 //! cut off: what may be repeated is run again under its key, the rest is in doubt.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use steadfast_core::id::Epoch;
 use steadfast_core::input::{CallOutcome, Input, ReplayRule};
 use tokio::time::Instant;
 
+use super::chores::Chore;
 use super::{Driver, Haste, Stance};
 use crate::dispatch::Starts;
+use crate::handover::Turn;
+
+/// How far a session is on its way out of a node that stops.
+#[derive(Default)]
+pub(super) enum Going {
+    /// It did not ask whether it may go.
+    #[default]
+    Unasked,
+    /// It waits for its turn.
+    Asked,
+    /// It may go, and this is held until another node has it.
+    Now(Turn),
+}
 
 impl Driver {
     /// The node lets go of its sessions.
@@ -63,11 +79,33 @@ impl Driver {
             Haste::Handover => self.dispatcher.reconcile(&self.journal, started),
             Haste::Drain { until } if Instant::now() < until => {
                 self.dispatcher.reconcile(&self.journal, started);
-                self.dispatcher.cancel_models();
+                match self.going {
+                    // It takes nobody's turn while it waits for a tool.
+                    Going::Unasked if !self.dispatcher.runs_calls() => self.ask_to_go(),
+                    Going::Unasked | Going::Asked => {}
+                    Going::Now(_) => self.dispatcher.cancel_models(),
+                }
             }
             Haste::Drain { .. } => {
                 self.dispatcher.reconcile(&self.journal, Starts::Nothing);
                 self.dispatcher.cancel_all();
+            }
+        }
+    }
+
+    fn ask_to_go(&mut self) {
+        let host = Arc::clone(&self.host);
+        self.chores
+            .spawn(async move { Chore::MayGo(host.handover.turn().await) });
+        self.going = Going::Asked;
+    }
+
+    /// Whether it may go now. Once the node's time is over, nobody waits for a turn.
+    pub(super) fn may_go(&self, haste: Haste) -> bool {
+        match haste {
+            Haste::Handover => true,
+            Haste::Drain { until } => {
+                matches!(self.going, Going::Now(_)) || Instant::now() >= until
             }
         }
     }

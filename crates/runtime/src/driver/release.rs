@@ -15,8 +15,10 @@ use steadfast_store::mailbox::{Lane, SendError};
 use tokio::time::Instant;
 
 use super::chores::Chore;
+use super::letting_go::Going;
 use super::{Driver, End, Stance};
 use crate::directory;
+use crate::handover::News;
 
 impl Driver {
     /// Decides to let go, when there is nothing to do here or the node wants to.
@@ -39,7 +41,9 @@ impl Driver {
                 // What was deleted goes at once, before somebody makes it again.
                 idle && (self.is_gone() || (waited && quiet && !self.is_due_soon()))
             }
-            Stance::Draining { .. } => quiet && self.dispatcher.is_quiet(),
+            Stance::Draining { haste, .. } => {
+                quiet && self.dispatcher.is_quiet() && self.may_go(haste)
+            }
             Stance::Looking | Stance::Elsewhere | Stance::Releasing => false,
         };
         if due {
@@ -82,6 +86,14 @@ impl Driver {
     /// Once `Released` is committed: all that makes sure that the session is found again.
     pub(super) async fn finish_release(&mut self) -> End {
         let session = Arc::clone(self.journal.committed());
+        let turn = match std::mem::take(&mut self.going) {
+            Going::Now(turn) => Some(turn),
+            Going::Unasked | Going::Asked => None,
+        };
+        let news = match turn {
+            Some(_) => self.news_of_next_owner(&session).await,
+            None => None,
+        };
         let found_again = self.set_wake(&session).await;
         match session.existence {
             Existence::Absent => self.bury().await,
@@ -94,7 +106,35 @@ impl Driver {
                 tracing::warn!(session = %self.seat.key, error, "wake-up not set, the sweep will");
             }
         }
+        if let (Some(turn), Some(news)) = (turn, news) {
+            let (host, key) = (&self.host, &self.seat.key);
+            let (log, released) = (host.stores.log.as_ref(), self.journal.tail());
+            host.handover
+                .see_taken(turn, log, key, released, news)
+                .await;
+        }
         End::Released
+    }
+
+    /// Listens for the next owner, before anybody is told that the session needs one.
+    async fn news_of_next_owner(&mut self, session: &Session) -> Option<News> {
+        let is_wanted = match session.ownership {
+            Ownership::Released { wake: Wake::Now } => true,
+            Ownership::Released { wake: Wake::At(at) } => {
+                self.host.options.is_due_soon(session, at, session.at)
+            }
+            Ownership::Released { wake: Wake::Never }
+            | Ownership::Owned { .. }
+            | Ownership::Never => false,
+        };
+        if !is_wanted || self.host.members.are_alone() {
+            return None;
+        }
+        let news = self.host.stores.log.follow(&session.key).await;
+        news.inspect_err(|error| {
+            tracing::debug!(session = %session.key, %error, "next owner not listened for");
+        })
+        .ok()
     }
 
     async fn set_wake(&mut self, session: &Session) -> Result<(), String> {

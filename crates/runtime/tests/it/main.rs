@@ -14,6 +14,7 @@ mod cluster;
 mod crash;
 mod fence;
 mod follow;
+mod handover;
 mod lifetime;
 mod parking;
 mod pools;
