@@ -113,5 +113,6 @@ fn triage() -> CallTriage {
         deadline_ms: 600_000,
         attempts_max: 1,
         slot: true,
+        agent: None,
     }
 }

@@ -191,7 +191,7 @@ error: `store.nats.user`: `store.nats.password` is missing beside it
 3 | [[agents.b.tools]]
   | ^^^^^^^^^^^^^^^^^^
   |
-  = help: give it exactly one of http = { url = ... }, command = { program = ... }, client = true, remote = true; remote = true also goes with http or command
+  = help: give it exactly one of http = { url = ... }, command = { program = ... }, agent = "NAME", client = true, remote = true; remote = true also goes with http or command
 
 1 configuration error
 "#,

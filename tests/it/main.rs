@@ -7,6 +7,7 @@
     reason = "a test that cannot go on says so and ends"
 )]
 
+mod agents;
 mod approvals;
 mod bad_input;
 mod chat;

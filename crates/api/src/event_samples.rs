@@ -69,6 +69,7 @@ pub(crate) fn recorded(tool: &str, gate: Gate, place: Place) -> RecordedCall {
             deadline_ms: 1,
             attempts_max: 1,
             slot: false,
+            agent: None,
         },
     }
 }

@@ -55,6 +55,9 @@ pub(crate) struct SessionView {
     /// The session whose transcript it began with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) forked_from: Option<ForkedFrom>,
+    /// The call of another session that it was made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<ParentView>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub(crate) created_at: u64,
     /// When it last changed.
@@ -128,6 +131,16 @@ pub(crate) struct EndedTurnView {
     pub(crate) at: u64,
 }
 
+/// The call that a session was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = ParentCall)]
+pub(crate) struct ParentView {
+    /// The session whose agent asked.
+    pub(crate) session: String,
+    /// Its call.
+    pub(crate) call_id: String,
+}
+
 /// Where a session's transcript was copied from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct ForkedFrom {
@@ -173,6 +186,10 @@ impl SessionView {
             forked_from: forked_from.map(|(from, at_seq)| ForkedFrom {
                 session: from.session.to_string(),
                 at_seq: at_seq.0,
+            }),
+            parent: profile.parent.as_ref().map(|parent| ParentView {
+                session: parent.session.to_string(),
+                call_id: parent.call.to_string(),
             }),
             created_at: profile.created_at.0,
             updated_at: session.at.0,

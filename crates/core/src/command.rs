@@ -6,6 +6,7 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::child::{ParentCall, TurnShare};
 use crate::content::{BlobRef, CallOutput, Content};
 use crate::id::{AgentName, ApprovalId, CallId, CommandId, MessageId, Seq, SessionKey, TurnId};
 use crate::input::CallTriage;
@@ -35,7 +36,11 @@ impl Command {
                 }
             }
             // A client that repeats a message does so in another span.
-            CommandBody::Submit { options, .. } => options.traceparent = None,
+            // The same call asks for the same, whatever its turn has left by then.
+            CommandBody::Submit { options, .. } => {
+                options.traceparent = None;
+                options.share = None;
+            }
             CommandBody::Create { .. }
             | CommandBody::Fork { .. }
             | CommandBody::Withdraw { .. }
@@ -355,6 +360,12 @@ pub struct MessageOptions {
     /// The trace that the turn belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<Traceparent>,
+    /// The call of another session that asks, and is told how the turn ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentCall>,
+    /// What of that session's turn this one may spend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<TurnShare>,
 }
 
 #[cfg(test)]

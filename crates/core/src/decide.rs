@@ -82,7 +82,6 @@ pub fn decide_ahead(session: &Session, input: &Input, clock: Timestamp) -> (Deci
     let goes_on = !matches!(input, Input::Release | Input::Repair(_));
     if !changes_nothing && goes_on {
         advance::advance(&mut draft);
-        report::post(&mut draft, session);
     }
     let decision = Decision {
         events: draft.events,
@@ -149,6 +148,8 @@ fn facts(draft: &mut Draft, input: &Input) {
 pub(crate) struct Draft {
     pub(crate) session: Session,
     pub(crate) now: Timestamp,
+    /// The state that the decision began with.
+    before: Session,
     events: Vec<Event>,
 }
 
@@ -157,6 +158,7 @@ impl Draft {
         Self {
             session: session.clone(),
             now,
+            before: session.clone(),
             events: Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use crate::command::{Command, Digest};
 use crate::content::{CallOutput, ModelReply, Stored, ToolOutput, Usage};
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::id::{CallId, CommandId, Epoch, NodeId, Seq, Timestamp};
+use crate::id::{AgentName, CallId, CommandId, Epoch, NodeId, Seq, Timestamp};
 use crate::offered::OfferedTools;
 
 /// One thing that a session must decide about.
@@ -243,6 +243,9 @@ pub struct CallTriage {
     pub attempts_max: u32,
     /// A pool slot is reserved: it may start at once.
     pub slot: bool,
+    /// The agent that answers it, in a session of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
 }
 
 /// Whether a call may run.

@@ -18,6 +18,7 @@
 
 pub mod apply;
 pub mod call;
+pub mod child;
 pub mod command;
 pub mod content;
 pub mod decide;

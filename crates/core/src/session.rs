@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::call::Call;
+use crate::child::ParentCall;
 use crate::command::MessageOptions;
 use crate::content::{Content, Usage};
 use crate::effect::Wake;
@@ -123,6 +124,9 @@ pub struct Profile {
     /// Where its transcript was copied from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<(SessionKey, Seq)>,
+    /// The call that it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<ParentCall>>,
 }
 
 /// A message that waits for its turn.

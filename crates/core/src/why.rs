@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::call::{CallState, Question};
+use crate::child;
 use crate::effect::Effect;
-use crate::id::{ApprovalId, CallId, Timestamp, TurnId};
+use crate::id::{AgentName, ApprovalId, CallId, SessionId, Timestamp, TurnId};
 use crate::outstanding::outstanding;
 use crate::session::{Session, TurnPhase};
 
@@ -66,10 +67,28 @@ pub struct Why {
     pub outstanding: Vec<Effect>,
     /// Answers that people owe.
     pub waiting: Vec<Waiting>,
+    /// Calls that other agents answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildCall>,
     /// Waits by the clock: what, and until when.
     pub timers: Vec<Timer>,
     /// One sentence for people.
     pub summary: String,
+}
+
+/// A call that another agent answers, in a session of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildCall {
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: String,
+    /// The agent.
+    pub agent: AgentName,
+    /// Its session, which says what it waits for in turn.
+    pub session: SessionId,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// A wait by the clock.
@@ -131,14 +150,31 @@ pub fn why(session: &Session) -> Why {
     let outstanding = outstanding(session);
     let waiting = waiting(session);
     let timers = timers(session);
-    let summary = summary(session, &outstanding, &waiting, &timers);
+    let children = children(session);
+    let summary = summary(session, &outstanding, &waiting, &children, &timers);
     Why {
         turn: session.turn.as_ref().map(|turn| turn.id),
         outstanding,
         waiting,
+        children,
         timers,
         summary,
     }
+}
+
+fn children(session: &Session) -> Vec<ChildCall> {
+    let calls = session.turn.iter().flat_map(|turn| turn.calls.iter());
+    let open = calls.filter(|call| matches!(call.state, CallState::Queued { .. }));
+    open.filter_map(|call| {
+        Some(ChildCall {
+            call: call.id,
+            tool: call.tool.clone(),
+            agent: call.triage.agent.clone()?,
+            session: child::session_of(&session.key, call.id).ok()?.session,
+            since: call.since,
+        })
+    })
+    .collect()
 }
 
 fn timers(session: &Session) -> Vec<Timer> {
@@ -192,6 +228,7 @@ fn summary(
     session: &Session,
     outstanding: &[Effect],
     waiting: &[Waiting],
+    children: &[ChildCall],
     timers: &[Timer],
 ) -> String {
     if session.turn.is_none() && outstanding.is_empty() && timers.is_empty() {
@@ -212,6 +249,11 @@ fn summary(
         Waiting::Input { tool, .. } => format!("the client's answer to what {tool} asks"),
         Waiting::InDoubt { tool, .. } => format!("somebody to say whether {tool} happened"),
     }));
+    parts.extend(
+        children
+            .iter()
+            .map(|child| format!("agent {} in session {}", child.agent, child.session)),
+    );
     if parts.is_empty() {
         "its owner's next decision".into()
     } else {

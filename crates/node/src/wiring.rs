@@ -58,6 +58,7 @@ pub(crate) async fn start(builder: NodeBuilder) -> Result<RunningNode, StartErro
     let place = place(&config, &node);
     let options = steadfast_runtime::Options {
         predecessor: place.predecessor.clone(),
+        agent_depth_max: config.tools.agent_depth_max,
         webhook: webhook(&config)?,
         ..runtime_options(&config, store.guarantee().fsync, rust_tools)
     };

@@ -12,6 +12,8 @@
 
 mod blobs;
 mod check;
+mod child;
+mod child_answer;
 mod compaction;
 mod deltas;
 mod job;

@@ -1,7 +1,7 @@
 //! What every session of this process shares.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use steadfast_core::id::{NodeId, Timestamp};
@@ -14,6 +14,7 @@ use crate::members::Members;
 use crate::options::Options;
 use crate::pools::Pools;
 use crate::remote::JobCounts;
+use crate::sessions::{Sessions, WeakSessions};
 use crate::webhook::Webhook;
 use steadfast_store::clock::Clock;
 
@@ -45,6 +46,9 @@ pub(crate) struct Host {
     pub(crate) webhook: Option<Webhook>,
     /// What happened to jobs of remote tools.
     pub(crate) jobs: JobCounts,
+    /// All sessions, for calls that are answered by another one. They hold this, so it does not
+    /// hold them.
+    pub(crate) sessions: OnceLock<WeakSessions>,
 }
 
 /// Calls that were cut off because the node lets go of its sessions.
@@ -57,6 +61,17 @@ pub(crate) struct Cut {
 }
 
 impl Host {
+    /// Makes the sessions known that are built on this.
+    pub(crate) fn link(&self, sessions: &Sessions) {
+        // There is one set of them for each host.
+        let _ = self.sessions.set(sessions.downgrade());
+    }
+
+    /// All sessions; `None`: the runtime is gone.
+    pub(crate) fn sessions(&self) -> Option<Sessions> {
+        self.sessions.get()?.upgrade()
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }

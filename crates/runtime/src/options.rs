@@ -113,6 +113,8 @@ pub struct Options {
     pub pools: PoolOptions,
     /// Jobs of remote tools.
     pub worker: WorkerOptions,
+    /// Sessions of sub-agents that stand above one another, at most.
+    pub agent_depth_max: u32,
     /// Who is told what becomes of turns, of agents whose policy has reports.
     pub webhook: Option<WebhookOptions>,
 }
@@ -224,6 +226,7 @@ impl Default for Options {
             epoch_from_clock: false,
             pools: PoolOptions::default(),
             worker: WorkerOptions::default(),
+            agent_depth_max: 4,
             webhook: None,
         }
     }

@@ -1,8 +1,8 @@
 //! Starting and stopping a node's runtime.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use ractor::{ActorRef, SpawnErr};
 use steadfast_core::id::{AgentName, NodeId};
@@ -124,10 +124,12 @@ impl Runtime {
             handover,
             cut: Cut::default(),
             jobs: JobCounts::default(),
+            sessions: OnceLock::new(),
         });
         let keeper = actor::keeper().await.map_err(StartError::Keeper)?;
         let doors = Arc::new(Doors::new(Arc::clone(&host), keeper.get_cell()));
         let sessions = Sessions::new(Arc::clone(&host), Arc::clone(&doors));
+        host.link(&sessions);
         let shutdown = CancellationToken::new();
         let closed = CancellationToken::new();
         let mut tasks = JoinSet::new();
@@ -192,7 +194,8 @@ fn remote_work(host: &Arc<Host>, shutdown: &CancellationToken) -> JoinSet<()> {
 /// Without a tool queue every call of a remote tool would end as unreachable.
 fn refuse_remote_tools(agents: &Agents) -> Result<(), StartError> {
     for (name, agent) in agents.iter() {
-        let remote = |tool: &&Arc<Tool>| tool.spec.place == Place::Remote;
+        let remote =
+            |tool: &&Arc<Tool>| tool.spec.place == Place::Remote && tool.spec.agent.is_none();
         if let Some(tool) = agent.catalog.tools().iter().find(remote) {
             return Err(StartError::NoToolQueue {
                 agent: name.clone(),

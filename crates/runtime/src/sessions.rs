@@ -10,8 +10,8 @@ mod read;
 mod repair;
 mod repaired;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use futures_util::stream::BoxStream;
 use steadfast_core::event::Verdict;
@@ -42,6 +42,16 @@ pub struct Sessions {
     shared: Arc<Shared>,
 }
 
+/// The same, without keeping it alive.
+pub(crate) struct WeakSessions(Weak<Shared>);
+
+impl WeakSessions {
+    pub(crate) fn upgrade(&self) -> Option<Sessions> {
+        let shared = self.0.upgrade()?;
+        Some(Sessions { shared })
+    }
+}
+
 struct Shared {
     host: Arc<Host>,
     doors: Arc<Doors>,
@@ -60,6 +70,10 @@ impl Sessions {
                 repaired: RepairedSessions::default(),
             }),
         }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakSessions {
+        WeakSessions(Arc::downgrade(&self.shared))
     }
 
     /// The configured agents.

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use steadfast_core::content::ToolOutput;
+use steadfast_core::id::AgentName;
 use steadfast_core::input::{CheckAnswer, InDoubtPolicy, Place, ReplayRule};
 
 use crate::approval::ApprovalPolicy;
@@ -96,6 +97,40 @@ impl ToolDefinition {
     ) -> Self {
         let spec = ToolSpec::new(name, description, input_schema);
         Self::new(spec, Runner::Remote).remotely()
+    }
+
+    /// Another agent as a tool: each call is a session of its own, which outlives the node, and whose
+    /// turn's answer is the result. It is asked again under the same name after a crash, and ended
+    /// with the call. Default deadline: a day.
+    pub fn agent(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        agent: AgentName,
+    ) -> Self {
+        const DEADLINE_MS: u64 = 24 * 60 * 60 * 1_000;
+        let input_schema = json!({
+            "type": "object",
+            "properties": {
+                "message": {
+                    "type": "string",
+                    "description": "What it is asked. It knows nothing else of this conversation.",
+                },
+            },
+            "required": ["message"],
+            "additionalProperties": false,
+        });
+        let mut spec = ToolSpec::new(name, description, input_schema);
+        spec.agent = Some(agent);
+        spec.deadline_ms = DEADLINE_MS;
+        let tool = Self::new(spec, Runner::Remote).remotely();
+        tool.replay(ReplayRule::Keyed).attempts_max(1)
+    }
+
+    /// JSON Schema 2020-12 of its input.
+    #[must_use]
+    pub fn input_schema(mut self, schema: Value) -> Self {
+        self.spec.input_schema = schema;
+        self
     }
 
     /// Its calls are jobs in the tool queue, and outlive the node that asked for them; nodes with

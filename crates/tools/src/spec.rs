@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use steadfast_core::id::AgentName;
 use steadfast_core::input::{InDoubtPolicy, Place, ReplayRule};
 
 /// What a tool is to the outside.
@@ -24,6 +25,9 @@ pub struct ToolSpec {
     /// Which tool of which MCP server it is; only of those that are one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<McpOrigin>,
+    /// The agent that answers its calls, each in a session of its own; only of a sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
     /// Where it runs.
     pub place: Place,
     /// May a call be repeated.
@@ -70,6 +74,7 @@ impl ToolSpec {
             kind: ToolKind::Function,
             provider: None,
             mcp: None,
+            agent: None,
             place: Place::Local,
             replay: ReplayRule::Never,
             check: false,

@@ -88,6 +88,9 @@ pub(crate) struct WaitingApproval {
     session: String,
     /// Whose agent asks.
     agent: String,
+    /// The session whose agent asked this one, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
     /// The turn that waits.
     turn_id: u64,
     /// Its id.
@@ -193,6 +196,10 @@ async fn of_session(api: &Api, session: &Session) -> Result<Vec<WaitingApproval>
         approvals.push(WaitingApproval {
             session: id.to_string(),
             agent: profile.agent.to_string(),
+            parent: profile
+                .parent
+                .as_ref()
+                .map(|parent| parent.session.to_string()),
             turn_id: turn.id.0.0,
             approval_id: approval.to_string(),
             call_id: call.id.to_string(),

@@ -259,6 +259,8 @@ impl SubmitBody {
             tool_choice: self.tool_choice,
             output_schema: self.output_schema,
             traceparent,
+            parent: None,
+            share: None,
         };
         let new = self.agent.map(|agent| NewSession {
             agent,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use steadfast_core::effect::Effect;
 use steadfast_core::session::Ownership;
 use steadfast_core::why as explain;
-use steadfast_core::why::{Timer, Waiting};
+use steadfast_core::why::{ChildCall, Timer, Waiting};
 use utoipa::ToSchema;
 
 use crate::app::Api;
@@ -29,6 +29,10 @@ pub(crate) struct WhyView {
     /// Answers that people owe, with `since`.
     #[schema(value_type = Vec<Object>)]
     waiting: Vec<Waiting>,
+    /// Calls that other agents answer: `call`, `tool`, `agent`, `session`, `since`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    children: Vec<ChildCall>,
     /// Waits by the clock: `what`, `until`.
     #[schema(value_type = Vec<Object>)]
     timers: Vec<Timer>,
@@ -63,6 +67,7 @@ pub(crate) async fn why(State(api): State<Api>, target: Target) -> Result<Json<W
         turn_id: why.turn.map(|turn| turn.0.0),
         outstanding: why.outstanding,
         waiting: why.waiting,
+        children: why.children,
         timers: why.timers,
         queue_length: session.queue.len(),
         ownership: ownership(&session.ownership),

@@ -26,6 +26,7 @@ pub(super) fn apply(session: &mut Session, event: &Event) {
                 tags: Arc::new(new.tags.clone()),
                 created_at: session.at,
                 forked_from: None,
+                parent: None,
             });
         }
         Event::TranscriptForked { origin } => {

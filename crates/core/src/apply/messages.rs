@@ -9,7 +9,7 @@ use crate::content::{Content, Usage};
 use crate::event::{Event, TurnOutcome};
 use crate::id::{MessageId, TurnId};
 use crate::receipt::{End, Progress};
-use crate::session::{EndedTurn, QueuedMessage, Session, Turn, TurnPhase};
+use crate::session::{EndedTurn, Existence, QueuedMessage, Session, Turn, TurnPhase};
 use crate::transcript::ItemBody;
 
 pub(super) fn apply(session: &mut Session, event: &Event) {
@@ -72,6 +72,13 @@ fn queue(session: &mut Session, message: &MessageId, content: &Content, options:
         options: Arc::new(options.clone()),
     };
     session.queue.insert(position, Arc::new(queued));
+    if let Some(parent) = &options.parent
+        && let Existence::Open(profile) = &mut session.existence
+    {
+        profile
+            .parent
+            .get_or_insert_with(|| Box::new(parent.clone()));
+    }
 }
 
 fn take(session: &mut Session, turn: TurnId) -> Option<Arc<QueuedMessage>> {

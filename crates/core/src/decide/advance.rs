@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Draft, calls, due, end_turn};
+use super::{Draft, calls, due, end_turn, report};
 use crate::call::{Call, CallState};
 use crate::command::WhenBusy;
 use crate::event::{Event, Settlement, TurnOutcome};
@@ -15,6 +15,7 @@ pub(super) fn advance(draft: &mut Draft) {
     due::settle_due(draft);
     // Each round ends a turn, starts one, or starts a step; the queue is bounded, so this ends.
     while step(draft) {}
+    report::post(draft);
     if matches!(draft.session.existence, Existence::Deleting(_))
         && draft.session.turn.is_none()
         && draft.session.outbox.is_empty()
@@ -156,14 +157,20 @@ fn limit_reached(session: &Session, turn: &Turn) -> Option<TurnOutcome> {
             message,
         })
     };
-    if turn.step >= policy.steps_max {
+    let share = turn.options.share;
+    let steps_max = share.map_or(policy.steps_max, |share| {
+        share.steps_max.min(policy.steps_max)
+    });
+    if turn.step >= steps_max {
         return failed(
             "max_steps",
-            format!("the turn took {} model calls", policy.steps_max),
+            format!("the turn took {steps_max} model calls"),
         );
     }
     let over = |limit: Option<u64>, spent: u64| limit.filter(|&limit| spent >= limit);
-    if let Some(limit) = over(policy.turn_tokens_max, turn.usage.total_tokens()) {
+    let shared = share.and_then(|share| share.tokens_max);
+    let tokens_max = [policy.turn_tokens_max, shared].into_iter().flatten().min();
+    if let Some(limit) = over(tokens_max, turn.usage.total_tokens()) {
         return failed("budget", format!("the turn spent its {limit} tokens"));
     }
     if let Some(limit) = over(policy.session_tokens_max, session.usage.total_tokens()) {

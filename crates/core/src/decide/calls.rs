@@ -92,6 +92,7 @@ pub(super) fn cancel_job(draft: &mut Draft, call: &Call, attempt: u32) {
         attempt,
         tool: call.tool.clone(),
         under_claim: call.runs_under_claim(),
+        agent: call.triage.agent.clone(),
     };
     draft.emit(Event::NoticePosted { number, notice });
 }

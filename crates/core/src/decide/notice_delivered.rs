@@ -14,7 +14,7 @@ pub(super) fn decide(draft: &mut Draft, number: u64, withdrawn: bool) {
         Notice::CancelJob {
             call, under_claim, ..
         } => (withdrawn && under_claim).then_some(call),
-        Notice::ReportTurn { .. } => None,
+        Notice::AnswerCall { .. } | Notice::ReportTurn { .. } => None,
     };
     draft.emit(Event::NoticeDelivered { number });
     if let Some(call) = resolved.filter(|call| draft.session.in_doubt.contains_key(call)) {
@@ -30,6 +30,6 @@ pub(super) fn dropped(draft: &mut Draft, number: u64, detail: &str) {
             let detail = texts::cut(detail, DETAIL_BYTES_MAX);
             draft.emit(Event::NoticeDropped { number, detail });
         }
-        Some(Notice::CancelJob { .. }) | None => {}
+        Some(Notice::CancelJob { .. } | Notice::AnswerCall { .. }) | None => {}
     }
 }

@@ -4,15 +4,20 @@ use std::collections::BTreeSet;
 
 use super::Draft;
 use crate::call::CallState;
+use crate::child::ParentCall;
 use crate::event::{Event, Notice, TurnOutcome, TurnReport, WaitKind, WaitingCall};
-use crate::id::{CallId, MessageId, TurnId};
+use crate::id::{CallId, MessageId, Seq, TurnId};
 use crate::input::ReportKind;
 use crate::limits::{CALLS_PER_REPORT_MAX, REPORTS_KEPT_MAX};
-use crate::session::{Existence, Session, Turn};
+use crate::session::{Existence, Turn};
+use crate::transcript::ItemBody;
 
-/// Posts what the facts of this decision are to those who listen. `before`: the state that the
-/// decision began with.
-pub(super) fn post(draft: &mut Draft, before: &Session) {
+/// Posts what the facts of this decision are to those who listen.
+pub(super) fn post(draft: &mut Draft) {
+    if draft.events.is_empty() {
+        return;
+    }
+    answer_parents(draft);
     if !matches!(draft.session.existence, Existence::Open(_)) {
         return;
     }
@@ -22,26 +27,70 @@ pub(super) fn post(draft: &mut Draft, before: &Session) {
         reports.contains(&ReportKind::Waiting),
     );
     if ends {
-        post_ends(draft, before);
+        post_ends(draft);
     }
     if waiting {
-        post_wait(draft, before);
+        post_wait(draft);
     }
 }
 
-fn post_ends(draft: &mut Draft, before: &Session) {
+/// Answers the calls of other sessions that asked for the turns which ended, also of a session that
+/// is being removed.
+fn answer_parents(draft: &mut Draft) {
     for (turn, outcome) in ended(draft) {
-        if let Some(message) = message_of(draft, before, turn) {
+        let Some(parent) = parent_of(draft, turn) else {
+            continue;
+        };
+        let items = draft.session.transcript.items.iter().rev();
+        let mut items = items.filter(|item| match &item.body {
+            ItemBody::Reply { turn: of, .. } | ItemBody::Results { turn: of, .. } => *of == turn,
+            ItemBody::User { .. }
+            | ItemBody::Note { .. }
+            | ItemBody::Summary { .. }
+            | ItemBody::Packed { .. } => false,
+        });
+        let last_item = items.next().map(|item| item.seq);
+        let number = draft.session.notices + 1;
+        let notice = Notice::AnswerCall {
+            parent,
+            turn,
+            outcome,
+            last_item,
+        };
+        draft.emit(Event::NoticePosted { number, notice });
+    }
+}
+
+/// The call that asked for a turn which this decision ended.
+fn parent_of(draft: &Draft, turn: TurnId) -> Option<ParentCall> {
+    let before = &draft.before;
+    let open = before.turn.iter().map(|open| (open.id, &*open.options));
+    let queued = before.queue.iter().map(|one| (one.turn, &*one.options));
+    let first = draft.session.seq.0 + 1 - draft.events.len() as u64;
+    let new = (first..)
+        .zip(&draft.events)
+        .filter_map(|(seq, event)| match event {
+            Event::TurnQueued { options, .. } => Some((TurnId(Seq(seq)), options)),
+            _ => None,
+        });
+    let mut all = open.chain(queued).chain(new);
+    all.find(|(id, _)| *id == turn)?.1.parent.clone()
+}
+
+fn post_ends(draft: &mut Draft) {
+    for (turn, outcome) in ended(draft) {
+        if let Some(message) = message_of(draft, turn) {
             post_one(draft, turn, message, TurnReport::Ended { outcome });
         }
     }
 }
 
-fn post_wait(draft: &mut Draft, before: &Session) {
+fn post_wait(draft: &mut Draft) {
     let Some((turn, calls)) = draft.session.turn.as_ref().and_then(waits) else {
         return;
     };
-    let known = before.turn.as_ref().filter(|before| before.id == turn.id);
+    let known = draft.before.turn.as_ref();
+    let known = known.filter(|before| before.id == turn.id);
     let known: BTreeSet<(CallId, WaitKind)> = known
         .and_then(waits)
         .into_iter()
@@ -66,7 +115,8 @@ fn ended(draft: &Draft) -> Vec<(TurnId, TurnOutcome)> {
 }
 
 /// The message of a turn that this decision ended.
-fn message_of(draft: &Draft, before: &Session, turn: TurnId) -> Option<MessageId> {
+fn message_of(draft: &Draft, turn: TurnId) -> Option<MessageId> {
+    let before = &draft.before;
     let open = before.turn.iter().map(|open| (open.id, &open.message));
     let queued = before.queue.iter().map(|one| (one.turn, &one.message));
     let last = draft.session.last_turn.iter();

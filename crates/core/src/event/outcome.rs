@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::child::ParentCall;
 use crate::content::{CallInput, Finish, Stored};
-use crate::id::{CallId, MessageId, Timestamp, TurnId};
+use crate::id::{AgentName, CallId, MessageId, Seq, Timestamp, TurnId};
 use crate::input::CallTriage;
 
 /// A call with what was found out about it.
@@ -100,6 +101,22 @@ pub enum Notice {
         /// acted: whoever withdraws the claim first knows that the call did nothing.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         under_claim: bool,
+        /// The agent that answers it: what is cancelled is the turn of its session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<AgentName>,
+    },
+    /// How a turn ended that a call of another session asked for: the answer to that call.
+    AnswerCall {
+        /// The call.
+        parent: ParentCall,
+        /// The turn.
+        turn: TurnId,
+        /// How it ended.
+        outcome: TurnOutcome,
+        /// Number of the last item of the transcript that is the turn's: the answer, or the results
+        /// of the tools that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last_item: Option<Seq>,
     },
     /// What became of a turn, for whoever listens. Its turn and its number name it for ever.
     ReportTurn {

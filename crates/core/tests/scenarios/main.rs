@@ -7,6 +7,7 @@
 )]
 
 mod calls;
+mod children;
 mod commands;
 mod lifecycle;
 mod loop_control;

@@ -81,6 +81,7 @@ pub(crate) fn triage(tool: &str) -> CallTriage {
         deadline_ms: 600_000,
         attempts_max: 3,
         slot: !has("slotless"),
+        agent: has("agent").then(|| AgentName::new("other").unwrap()),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::duration::Duration;
 
-/// A tool. It has exactly one of `http`, `command` and `client = true`, or `remote = true`, alone or
+/// A tool. It has exactly one of `http`, `command`, `agent` and `client = true`, or `remote = true`, alone or
 /// with `http` or `command`, or is a `provider`'s and run there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -37,9 +37,10 @@ pub struct ToolOptions {
     /// No other call of the session runs beside it.
     #[serde(default)]
     pub exclusive: bool,
-    /// From the start of an attempt until its outcome must be there.
-    #[serde(default = "deadline")]
-    pub deadline: Duration,
+    /// From the start of an attempt until its outcome must be there. Default: 10 minutes, of an
+    /// `agent` a day.
+    #[serde(default)]
+    pub deadline: Option<Duration>,
     /// Attempts of a `safe` or `keyed` call. Default: 5.
     #[serde(default)]
     #[schemars(range(min = 1))]
@@ -60,6 +61,10 @@ pub struct ToolOptions {
     /// It is a program.
     #[serde(default)]
     pub command: Option<CommandOptions>,
+    /// It is this agent of the configuration: each call is a session of its own, which is asked
+    /// `message` or, with an input schema of yours, all of the input as JSON. It is never asked twice.
+    #[serde(default)]
+    pub agent: Option<String>,
     /// The client runs it and sends the result.
     #[serde(default)]
     pub client: bool,
@@ -165,14 +170,10 @@ pub struct CommandOptions {
     pub directory: Option<PathBuf>,
 }
 
-fn deadline() -> Duration {
-    Duration::from_secs(600)
-}
-
 fn concurrency_max() -> u32 {
     64
 }
 
-fn any_object() -> Map<String, Value> {
+pub(crate) fn any_object() -> Map<String, Value> {
     Map::from_iter([("type".to_owned(), json!("object"))])
 }

@@ -30,6 +30,9 @@ pub struct ToolsOptions {
     /// Threads for Rust functions that are not declared as blocking. One that blocks all the same
     /// holds up other functions and nothing else of the node. 0: they share the node's own threads.
     pub function_threads: u32,
+    /// Agents that stand above one another as tools, at most: a call that would go deeper is an
+    /// error for the model.
+    pub agent_depth_max: u32,
 }
 
 impl Default for ToolsOptions {
@@ -42,6 +45,7 @@ impl Default for ToolsOptions {
             blocking_max: 64,
             jobs_max: 64,
             function_threads: 2,
+            agent_depth_max: 4,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
+use steadfast_core::id::AgentName;
 use steadfast_core::input::{InDoubtPolicy, ReplayRule};
 use steadfast_tools::command::CommandTool;
 use steadfast_tools::definition::ToolDefinition;
@@ -12,7 +13,7 @@ use steadfast_tools::spec::{Approval, ProviderType, ToolSpec};
 
 use crate::config::secret::{Secret, SecretError};
 use crate::config::tool::{
-    ApprovalKind, CommandOptions, HttpOptions, InDoubtKind, ReplayKind, ToolOptions,
+    ApprovalKind, CommandOptions, HttpOptions, InDoubtKind, ReplayKind, ToolOptions, any_object,
 };
 use crate::start_error::StartError;
 
@@ -24,6 +25,10 @@ pub(super) fn definition(agent: &str, options: &ToolOptions) -> Result<ToolDefin
     if options.client {
         let tool = ToolDefinition::client_side(&options.name, &options.description, input_schema);
         return Ok(limited(tool, options));
+    }
+    if let Some(name) = &options.agent {
+        let name = AgentName::new(name.clone()).map_err(|error| failed(&error))?;
+        return Ok(sub_agent(options, name));
     }
     let provider = options.provider.as_ref().map(|id| ProviderType {
         id: id.clone(),
@@ -70,6 +75,25 @@ pub(super) fn definition(agent: &str, options: &ToolOptions) -> Result<ToolDefin
     })
 }
 
+/// Another agent as a tool.
+fn sub_agent(options: &ToolOptions, agent: AgentName) -> ToolDefinition {
+    let mut tool = ToolDefinition::agent(&options.name, &options.description, agent)
+        .approval(approval(options.approval));
+    if options.input_schema != any_object() {
+        tool = tool.input_schema(Value::Object(options.input_schema.clone()));
+    }
+    if let Some(deadline) = options.deadline {
+        tool = tool.deadline(deadline.get());
+    }
+    if let Some(after) = options.approval_expires_after {
+        tool = tool.approval_expires(after.get());
+    }
+    if options.exclusive {
+        tool = tool.exclusive();
+    }
+    tool
+}
+
 /// Where its calls run: here, or as jobs of whichever node has room.
 fn placed(tool: ToolDefinition, options: &ToolOptions) -> ToolDefinition {
     if options.remote {
@@ -89,13 +113,15 @@ fn limited(mut tool: ToolDefinition, options: &ToolOptions) -> ToolDefinition {
             InDoubtKind::Wait => InDoubtPolicy::Wait,
         })
         .approval(approval(options.approval))
-        .deadline(options.deadline.get())
         .attempts_max(
             options
                 .attempts_max
                 .unwrap_or_else(|| ToolSpec::attempts_max_of(rule)),
         )
         .concurrency_max(options.concurrency_max);
+    if let Some(deadline) = options.deadline {
+        tool = tool.deadline(deadline.get());
+    }
     if let Some(after) = options.approval_expires_after {
         tool = tool.approval_expires(after.get());
     }

@@ -9,6 +9,7 @@ mod turns;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use steadfast_core::child::{ParentCall, TurnShare};
 use steadfast_core::command::{Digest, MessageOptions, ToolChoice};
 use steadfast_core::content::Finish;
 use steadfast_core::effect::Effect;
@@ -16,10 +17,10 @@ use steadfast_core::event::{
     Event, Notice, Rejection, TurnOutcome, TurnReport, Verdict, WaitKind, WaitingCall,
 };
 use steadfast_core::id::{
-    AgentName, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId, Timestamp,
-    TurnId,
+    AgentName, ApprovalId, CallId, CommandId, Epoch, NodeId, Seq, SessionId, SessionKey, TenantId,
+    Timestamp, TurnId,
 };
-use steadfast_core::input::{Policy, ReportKind};
+use steadfast_core::input::{CallTriage, Policy, ReportKind};
 use steadfast_core::trace::Traceparent;
 use steadfast_protocol::record::{Cause, Entry, Record, RecordHash};
 
@@ -140,6 +141,7 @@ fn added() -> Vec<(&'static str, Event)> {
             attempt: 1,
             tool: "refund".to_owned(),
             under_claim: true,
+            agent: None,
         },
     };
     let turn_traced = Event::TurnQueued {
@@ -179,6 +181,51 @@ fn added() -> Vec<(&'static str, Event)> {
             ..Policy::default()
         },
     };
+    let parent = ParentCall {
+        session: SessionId::new("above").unwrap(),
+        call: call(2),
+        depth: 1,
+    };
+    let turn_of_a_child = Event::TurnQueued {
+        message: command("call-3-17-2"),
+        content: Vec::new(),
+        options: MessageOptions {
+            parent: Some(parent.clone()),
+            share: Some(TurnShare {
+                steps_max: 7,
+                tokens_max: Some(1_000),
+            }),
+            ..MessageOptions::default()
+        },
+    };
+    let notice_to_a_parent = Event::NoticePosted {
+        number: 6,
+        notice: Notice::AnswerCall {
+            parent,
+            turn: turn(12),
+            outcome: TurnOutcome::Cancelled,
+            last_item: Some(Seq(20)),
+        },
+    };
+    let notice_to_a_child = Event::NoticePosted {
+        number: 6,
+        notice: Notice::CancelJob {
+            call: call(2),
+            attempt: 1,
+            tool: "research".to_owned(),
+            under_claim: false,
+            agent: Some(agent()),
+        },
+    };
+    let call_of_an_agent = Event::ApprovalDecided {
+        approval: ApprovalId(call(2)),
+        approved: true,
+        reason: None,
+        triage: content::triages().pop().map(|triage| CallTriage {
+            agent: Some(agent()),
+            ..triage
+        }),
+    };
     let report = |report| Event::NoticePosted {
         number: 6,
         notice: Notice::ReportTurn {
@@ -209,6 +256,10 @@ fn added() -> Vec<(&'static str, Event)> {
     };
     vec![
         ("reports", reports),
+        ("turn_of_a_child", turn_of_a_child),
+        ("notice_to_a_parent", notice_to_a_parent),
+        ("notice_to_a_child", notice_to_a_child),
+        ("call_of_an_agent", call_of_an_agent),
         ("notice_of_a_wait", report(waiting)),
         ("notice_of_an_end", report(ended)),
         (

@@ -11,6 +11,7 @@ use steadfast_store::jobs::{JOB_BYTES_MAX, Job, JobId, JobKind, JobName};
 use steadfast_store::{ToolQueue, jobs};
 use steadfast_tools::remote;
 
+use super::child;
 use super::task::{Ended, Task};
 use super::tool_call;
 use crate::pools::not_run;
@@ -27,6 +28,9 @@ pub(super) async fn run(task: Task, id: CallId, attempt: u32) -> Ended {
     let Some(call) = task.call(id) else {
         return Ended::silently();
     };
+    if let Some(agent) = call.triage.agent.clone() {
+        return child::run(&task, id, attempt, agent).await;
+    }
     let Some(queue) = task.host.stores.tool_queue.clone() else {
         return finished(not_run("this node's store has no tool queue"));
     };

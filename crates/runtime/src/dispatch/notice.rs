@@ -8,8 +8,8 @@ use steadfast_store::claims::{Claimed, WITHDRAWN};
 use steadfast_store::error::WriteError;
 use steadfast_store::jobs::{JobId, JobKind, JobName, claim_key};
 
-use super::report;
 use super::task::{Ended, Task};
+use super::{child, child_answer, report};
 
 pub(super) async fn run(task: &Task, number: u64) -> Ended {
     let Some(notice) = task.session.outbox.get(&number).cloned() else {
@@ -17,21 +17,50 @@ pub(super) async fn run(task: &Task, number: u64) -> Ended {
     };
     tokio::select! { biased;
         () = task.cancelled.cancelled() => Ended::silently(),
-        input = deliver(task, number, notice) => Ended::with(input),
+        input = deliver(task, number, notice) => input.map_or_else(Ended::silently, Ended::with),
     }
 }
 
-async fn deliver(task: &Task, number: u64, notice: Notice) -> Input {
+/// `None`: not now, and not here.
+async fn deliver(task: &Task, number: u64, notice: Notice) -> Option<Input> {
+    let delivered = |withdrawn| {
+        Some(Input::NoticeDelivered {
+            notice: number,
+            withdrawn,
+        })
+    };
     match notice {
+        Notice::CancelJob {
+            call,
+            agent: Some(agent),
+            ..
+        } => match child::cancel(task, call, agent).await {
+            child::Asked::Here => delivered(false),
+            child::Asked::Later => None,
+        },
         Notice::CancelJob {
             call,
             attempt,
             tool,
             under_claim,
-        } => Input::NoticeDelivered {
-            notice: number,
-            withdrawn: cancel_job(task, (call, attempt), tool, under_claim).await,
-        },
+            agent: None,
+        } => delivered(cancel_job(task, (call, attempt), tool, under_claim).await),
+        Notice::AnswerCall {
+            parent,
+            outcome,
+            last_item,
+            ..
+        } => {
+            let answer = child_answer::Ended {
+                parent,
+                outcome,
+                last_item,
+            };
+            match child_answer::send(task, answer).await {
+                true => delivered(false),
+                false => None,
+            }
+        }
         Notice::ReportTurn {
             turn,
             message,
@@ -45,7 +74,7 @@ async fn deliver(task: &Task, number: u64, notice: Notice) -> Input {
                 at,
                 report,
             };
-            report::deliver(task, report).await
+            Some(report::deliver(task, report).await)
         }
     }
 }

@@ -161,6 +161,7 @@ mod tests {
             deadline_ms: u64::MAX / 2,
             attempts_max: u32::MAX,
             slot: true,
+            agent: None,
         }
     }
 

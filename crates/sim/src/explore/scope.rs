@@ -120,6 +120,7 @@ pub fn triage(tool: &str) -> CallTriage {
         deadline_ms: 600_000,
         attempts_max: 2,
         slot: tool != "slotless",
+        agent: None,
     }
 }
 

@@ -171,6 +171,7 @@ fn a_triage_carries_what_the_specification_says() {
         deadline_ms: 30_000,
         attempts_max: 1,
         slot: false,
+        agent: None,
     };
     let read = CallTriage {
         rule: ReplayRule::Safe,

@@ -59,6 +59,7 @@ impl Catalog {
                 deadline_ms: 0,
                 attempts_max: 1,
                 slot: false,
+                agent: None,
             },
         }
     }
@@ -123,6 +124,7 @@ impl Tool {
             deadline_ms: self.spec.deadline_ms,
             attempts_max: self.spec.attempts_max,
             slot: false,
+            agent: self.spec.agent.clone(),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn look(config: &Config) -> Vec<Finding> {
         let never: Vec<&ToolOptions> = agent
             .tools
             .iter()
-            .filter(|tool| tool.replay == ReplayKind::Never && !tool.client)
+            .filter(|tool| tool.replay == ReplayKind::Never && !tool.client && tool.agent.is_none())
             .collect();
         if !never.is_empty() {
             let names: Vec<&str> = never.iter().map(|tool| tool.name.as_str()).collect();

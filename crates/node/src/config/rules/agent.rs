@@ -9,7 +9,7 @@ use crate::config::key_path::KeyPath;
 use crate::config::nearest::nearest;
 use crate::config::problem::Problem;
 use crate::config::store::StoreKind;
-use crate::config::tool::ToolOptions;
+use crate::config::tool::{InDoubtKind, ReplayKind, ToolOptions};
 
 pub(super) fn check(
     config: &Config,
@@ -47,9 +47,41 @@ pub(super) fn check(
         }
         tool::check(&at, options, wire, problems);
         remote(config, &at, options, problems);
+        sub_agent(config, &at, options, problems);
     }
     control::check(&path, agent, rust_tools, problems);
     mcp::check(&path, agent, problems);
+}
+
+/// A sub-agent is an agent of the configuration, and what holds for a call of it is fixed.
+fn sub_agent(config: &Config, path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
+    let Some(agent) = &tool.agent else {
+        return;
+    };
+    if !config.agents.contains_key(agent) {
+        let at = path.join("agent");
+        let title = format!("`{at}`: no agent `{agent}` is configured");
+        let known = config.agents.keys().map(String::as_str);
+        let problem = Problem::value(at, title);
+        problems.push(match nearest(agent, known) {
+            Some(near) => problem.label(format!("did you mean `{near}`?")),
+            None => problem.help(format!("add a section [agents.{agent}]")),
+        });
+    }
+    let set = [
+        ("replay", tool.replay != ReplayKind::Never),
+        ("check", tool.check),
+        ("in_doubt", tool.in_doubt != InDoubtKind::TellModel),
+        ("attempts_max", tool.attempts_max.is_some()),
+        ("output_schema", tool.output_schema.is_some()),
+        ("provider", tool.provider.is_some()),
+    ];
+    for (key, _) in set.into_iter().filter(|(_, set)| *set) {
+        let at = path.join(key);
+        let title = format!("`{at}`: not of a tool that is an agent");
+        let help = "leave it out: such a call is asked again under its own name after a crash";
+        problems.push(Problem::key(at, title).help(help));
+    }
 }
 
 /// A remote tool needs a queue, and with code of its own somebody who runs it.

@@ -33,9 +33,11 @@ pub(super) fn check(
 fn executor(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
     let count = usize::from(tool.http.is_some())
         + usize::from(tool.command.is_some())
+        + usize::from(tool.agent.is_some())
         + usize::from(tool.client);
     let elsewhere = count == 0 && (tool.provider.is_some() || tool.remote);
-    if (count != 1 && !elsewhere) || (tool.client && tool.remote) {
+    let alone = tool.client || tool.agent.is_some();
+    if (count != 1 && !elsewhere) || (alone && tool.remote) {
         let what = if count == 0 {
             "nothing runs it"
         } else {
@@ -44,7 +46,7 @@ fn executor(path: &KeyPath, tool: &ToolOptions, problems: &mut Vec<Problem>) {
         let title = format!("`{path}`: tool `{}`: {what}", tool.name);
         problems.push(
             Problem::key(path.clone(), title)
-                .help("give it exactly one of http = { url = ... }, command = { program = ... }, client = true, remote = true; remote = true also goes with http or command"),
+                .help("give it exactly one of http = { url = ... }, command = { program = ... }, agent = \"NAME\", client = true, remote = true; remote = true also goes with http or command"),
         );
     }
     if let Some(http) = &tool.http {

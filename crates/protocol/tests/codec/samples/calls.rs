@@ -74,6 +74,7 @@ pub(super) fn calls() -> Vec<Event> {
                 attempt: 1,
                 tool: String::new(),
                 under_claim: false,
+                agent: None,
             },
         },
         Event::NoticeDelivered { number: 5 },

@@ -146,6 +146,7 @@ pub(crate) fn triages() -> Vec<CallTriage> {
         deadline_ms: 600_000,
         attempts_max: 3,
         slot: true,
+        agent: None,
     };
     vec![
         CallTriage {

@@ -36,6 +36,7 @@ pub(crate) fn snapshot() -> Snapshot {
         tags: Arc::new(new.tags),
         created_at: Timestamp(NOW.0 - 5_000),
         forked_from: Some((key(), Seq(40))),
+        parent: None,
     });
     session.policy = policy();
     session.turn = Some(open_turn());
@@ -61,6 +62,7 @@ pub(crate) fn snapshot() -> Snapshot {
         attempt: 2,
         tool: String::new(),
         under_claim: false,
+        agent: None,
     };
     session.outbox = OrdMap::from_iter([(5_u64, notice)]);
     session.notices = 5;

@@ -82,6 +82,8 @@ pub(crate) fn options() -> Vec<MessageOptions> {
         tool_choice: None,
         output_schema: None,
         traceparent: None,
+        parent: None,
+        share: None,
     });
     options
 }

@@ -57,7 +57,8 @@ fn cancel_job(world: &mut World, index: usize, number: u64) -> bool {
             under_claim: true,
             ..
         }) => withdraw(world, call),
-        Some(Notice::CancelJob { .. } | Notice::ReportTurn { .. }) | None => false,
+        Some(Notice::CancelJob { .. } | Notice::AnswerCall { .. } | Notice::ReportTurn { .. })
+        | None => false,
     }
 }
 
