@@ -1,5 +1,6 @@
 //! What was answered to which command, kept small enough to be part of the state.
 
+mod away;
 mod block;
 mod flat;
 mod packed;
@@ -16,10 +17,11 @@ use crate::id::{CommandId, Seq, Timestamp, TurnId};
 use crate::limits::{RECEIPTS_KEPT_MIN, RECEIPTS_KEPT_MS};
 use flat::Flat;
 
+pub use away::{Outline, ReceiptRun};
 pub use block::Block;
 
 /// Receipts of one block.
-const BLOCK_RECEIPTS: usize = 256;
+const BLOCK_RECEIPTS: usize = 128;
 
 /// First 16 bytes of a command id's BLAKE3 hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -105,14 +107,17 @@ impl From<&TurnOutcome> for End {
 ///
 /// A long session remembers ten thousand and more. Nearly all are final: those are sealed, the
 /// oldest first, in blocks that never change, so that opening and keeping a session does not take
-/// longer with its age.
+/// longer with its age. Those that a snapshot has beside it may be away: then a command that
+/// [may be among them](Self::may_be_away) cannot be decided about.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Receipts {
-    /// Oldest first.
+    /// Runs of blocks that are kept elsewhere, oldest first.
+    away: Vector<Arc<ReceiptRun>>,
+    /// Those after them, oldest first.
     blocks: Vector<Arc<Block>>,
     /// Blocks forgotten so far: the number of the first one that is kept.
     first_block: u64,
-    /// Receipts in `blocks`.
+    /// Receipts in `away` and `blocks`.
     sealed: usize,
     /// Those that may change, and the newest. Each by itself: the map has room for many at once.
     recent: OrdMap<CommandHash, Arc<Receipt>>,
@@ -123,11 +128,30 @@ pub struct Receipts {
 }
 
 impl Receipts {
-    /// The answer to this command, if it is remembered.
+    /// The answer to this command, if it is remembered here.
     pub fn get(&self, id: &CommandId) -> Option<Receipt> {
         let hash = CommandHash::of(id);
         let recent = self.recent.get(&hash).map(|receipt| **receipt);
         recent.or_else(|| self.blocks.iter().rev().find_map(|block| block.get(hash)))
+    }
+
+    /// Whether the answer to this command may be among those that are kept elsewhere.
+    pub fn may_be_away(&self, id: &CommandId) -> bool {
+        if self.away.is_empty() {
+            return false;
+        }
+        let hash = CommandHash::of(id);
+        self.away.iter().any(|run| run.may_hold(hash))
+    }
+
+    /// The runs that are kept elsewhere, oldest first.
+    pub fn away(&self) -> &Vector<Arc<ReceiptRun>> {
+        &self.away
+    }
+
+    /// Number of the first block that is kept, here or elsewhere.
+    pub fn first_block(&self) -> u64 {
+        self.first_block
     }
 
     /// How many are remembered.
@@ -145,20 +169,53 @@ impl Receipts {
         self.horizon
     }
 
-    /// The sealed blocks, oldest first, each with its number, which is its own for ever.
+    /// The sealed blocks that are here, oldest first, each with its number, which is its own for
+    /// ever.
     pub fn blocks(&self) -> impl Iterator<Item = (u64, &Arc<Block>)> {
-        (self.first_block..).zip(&self.blocks)
+        (self.first_here()..).zip(&self.blocks)
+    }
+
+    fn first_here(&self) -> u64 {
+        let end = |run: &Arc<ReceiptRun>| {
+            let blocks = run.outline.as_ref().map_or(0, |outline| outline.len());
+            run.first_block.saturating_add(blocks as u64)
+        };
+        self.away.last().map_or(self.first_block, end)
     }
 
     /// The same without the blocks before this number, for whoever keeps those elsewhere.
     #[must_use]
     pub fn without_blocks_before(&self, number: u64) -> Self {
-        let left_out = number.saturating_sub(self.first_block);
+        let left_out = number.saturating_sub(self.first_here());
         let left_out = usize::try_from(left_out).unwrap_or(usize::MAX);
         let mut receipts = self.clone();
         receipts.blocks = self.blocks.skip(left_out.min(self.blocks.len()));
-        receipts.sealed = receipts.blocks.iter().map(|block| block.len()).sum();
+        receipts.away = Vector::new();
+        receipts.count_sealed();
         receipts
+    }
+
+    fn count_sealed(&mut self) {
+        let here: usize = self.blocks.iter().map(|block| block.len()).sum();
+        let away = self.away.iter();
+        let away = away.flat_map(|run| run.blocks_from(self.first_block));
+        self.sealed = here + away.map(|(_, count)| count).sum::<usize>();
+    }
+
+    /// Notes that the blocks that were left out are in these runs, all of which have an outline.
+    pub fn leave_away(&mut self, runs: impl IntoIterator<Item = ReceiptRun>) {
+        self.away = runs.into_iter().map(Arc::new).collect();
+        self.forget_runs();
+        self.count_sealed();
+    }
+
+    /// Forgets runs of which no block is kept.
+    fn forget_runs(&mut self) {
+        while let Some(run) = self.away.front()
+            && run.blocks_from(self.first_block).next().is_none()
+        {
+            self.away.pop_front();
+        }
     }
 
     /// Puts back the blocks that were left out: all from the number of the first on. Blocks of lower
@@ -170,7 +227,8 @@ impl Receipts {
         let mut blocks: Vector<Arc<Block>> = kept.map(|(_, block)| block).collect();
         blocks.append(std::mem::take(&mut self.blocks));
         self.blocks = blocks;
-        self.sealed = self.blocks.iter().map(|block| block.len()).sum();
+        self.away = Vector::new();
+        self.count_sealed();
     }
 
     /// Remembers an answer and forgets what is both too old and too many.
@@ -224,15 +282,29 @@ impl Receipts {
 
     /// Forgets whole blocks. A message whose turn has not ended is in none.
     fn forget(&mut self, now: Timestamp) {
-        while let Some(oldest) = self.blocks.front() {
-            let too_many = self.len() - oldest.len() >= RECEIPTS_KEPT_MIN;
-            if !too_many || oldest.newest().plus_ms(RECEIPTS_KEPT_MS) > now {
+        while let Some((newest, count)) = self.oldest_block() {
+            let too_many = self.len() - count >= RECEIPTS_KEPT_MIN;
+            if !too_many || newest.plus_ms(RECEIPTS_KEPT_MS) > now {
                 return;
             }
-            self.horizon = self.horizon.max(oldest.newest());
-            self.sealed -= oldest.len();
+            self.horizon = self.horizon.max(newest);
+            self.sealed -= count;
+            if self.away.is_empty() {
+                self.blocks.pop_front();
+            }
             self.first_block += 1;
-            self.blocks.pop_front();
+            self.forget_runs();
+        }
+    }
+
+    /// When the newest receipt of the oldest block was given, and how many it has.
+    fn oldest_block(&self) -> Option<(Timestamp, usize)> {
+        match self.away.front() {
+            Some(run) => run.blocks_from(self.first_block).next(),
+            None => {
+                let oldest = self.blocks.front()?;
+                Some((oldest.newest(), oldest.len()))
+            }
         }
     }
 }
@@ -277,6 +349,7 @@ impl<'de> Deserialize<'de> for Receipts {
         // In their order they find their place at the end of the map, which is much faster.
         entries.sort_unstable_by_key(|(hash, _)| *hash);
         Ok(Self {
+            away: Vector::new(),
             sealed: kept.blocks.iter().map(|block| block.len()).sum(),
             blocks: kept.blocks,
             first_block: kept.first_block,
@@ -357,11 +430,83 @@ mod tests {
             .collect();
         let short = receipts.without_blocks_before(3);
         let json = serde_json::to_string(&short).unwrap();
-        assert!(json.len() < serde_json::to_string(&receipts).unwrap().len() / 2);
+        assert!(json.len() < serde_json::to_string(&receipts).unwrap().len() * 2 / 3);
         let mut back: Receipts = serde_json::from_str(&json).unwrap();
         assert_eq!(back, short);
         back.put_back(elsewhere);
         assert_eq!(back, receipts);
+    }
+
+    /// As they are with their first blocks, two in each run, elsewhere; and those blocks.
+    fn without(receipts: &Receipts, runs: usize) -> (Receipts, Vec<(u64, Arc<Block>)>) {
+        let blocks: Vec<_> = receipts
+            .blocks()
+            .take(2 * runs)
+            .map(|(number, block)| (number, Arc::clone(block)))
+            .collect();
+        let run = |run: &[(u64, Arc<Block>)]| {
+            let blocks: Vec<_> = run.iter().map(|(_, block)| Arc::clone(block)).collect();
+            ReceiptRun {
+                first_block: run[0].0,
+                blob: crate::content::BlobRef {
+                    hash: crate::content::BlobHash([0; 32]),
+                    size_bytes: 0,
+                },
+                outline: Some(Arc::new(Outline::of(&blocks))),
+            }
+        };
+        let mut short = receipts.without_blocks_before(2 * runs as u64);
+        short.leave_away(blocks.chunks(2).map(run));
+        (short, blocks)
+    }
+
+    #[test]
+    fn of_receipts_elsewhere_it_is_known_what_they_are_not() {
+        let receipts = messages(7 * BLOCK_RECEIPTS, &[0]);
+        let (mut short, elsewhere) = without(&receipts, 2);
+        assert_eq!(short.len(), receipts.len());
+        let sealed = 1..=4 * BLOCK_RECEIPTS;
+        for number in 0..8 * BLOCK_RECEIPTS {
+            let is_away = sealed.contains(&number);
+            assert_eq!(short.may_be_away(&id(number)), is_away, "{number}");
+            let here = receipts.get(&id(number)).filter(|_| !is_away);
+            assert_eq!(short.get(&id(number)), here, "{number}");
+        }
+        short.put_back(elsewhere);
+        assert_eq!(short, receipts);
+    }
+
+    #[test]
+    fn receipts_elsewhere_are_forgotten_as_those_here_are() {
+        let mut receipts = messages(RECEIPTS_KEPT_MIN + 6 * BLOCK_RECEIPTS, &[]);
+        let (mut short, elsewhere) = without(&receipts, 3);
+        for number in 0..4 {
+            let at = RECEIPTS_KEPT_MS + BLOCK_RECEIPTS as u64 * number;
+            let late = Receipt {
+                at: Timestamp(at),
+                ..accepted(0)
+            };
+            let id = CommandId::new(format!("late-{number}")).unwrap();
+            receipts.insert(&id, late);
+            short.insert(&id, late);
+            assert_eq!(short.len(), receipts.len(), "{number}");
+            assert_eq!(short.horizon(), receipts.horizon(), "{number}");
+            assert_eq!(short.first_block(), receipts.first_block(), "{number}");
+        }
+        assert_eq!((short.first_block(), short.away().len()), (3, 2));
+        short.put_back(elsewhere);
+        assert_eq!(short, receipts);
+    }
+
+    #[test]
+    fn an_outline_that_is_cut_off_is_refused() {
+        let receipts = messages(4 * BLOCK_RECEIPTS, &[]);
+        let (short, _) = without(&receipts, 1);
+        let mut json = serde_json::to_value(&*short.away()[0]).unwrap();
+        assert!(serde_json::from_value::<ReceiptRun>(json.clone()).is_ok());
+        let beginnings = json["outline"]["beginnings"].as_array_mut().unwrap();
+        beginnings.pop();
+        assert!(serde_json::from_value::<ReceiptRun>(json).is_err());
     }
 
     #[test]

@@ -2,14 +2,17 @@
 //! Disposable: a snapshot that cannot be read is ignored.
 //!
 //! What grows with a session's age stands beside its snapshot, in blobs that never change and are
-//! written once: older transcript items, and sealed receipts.
+//! written once: older transcript items, and sealed receipts. The runs of items, of which a long
+//! session has many, are written in a list of their own, which is read faster than items are.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use steadfast_core::content::BlobRef;
-use steadfast_core::receipt::Block;
+use steadfast_core::command::PackedItems;
+use steadfast_core::id::Seq;
+use steadfast_core::receipt::{Block, ReceiptRun};
 use steadfast_core::session::Session;
+use steadfast_core::transcript::{Item, ItemBody};
 
 use crate::codec::{DecodeError, EncodeError, Format};
 use crate::record::RecordHash;
@@ -19,8 +22,8 @@ pub const SNAPSHOT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 const FORMAT: Format = Format {
     what: "snapshot",
-    // Rises whenever the shape of `Session` changes: older snapshots are then ignored.
-    version: 5,
+    // Rises whenever the shape of `Session` changes.
+    version: 6,
     bytes_max: SNAPSHOT_BYTES_MAX,
 };
 
@@ -32,6 +35,7 @@ const RECEIPTS_FORMAT: Format = Format {
 
 /// A state and where in the log it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Written", from = "Written")]
 pub struct Snapshot {
     /// The fold of the log up to and including `session.seq`.
     pub session: Session,
@@ -41,15 +45,6 @@ pub struct Snapshot {
     pub tail: u64,
     /// Sealed receipts that `session` leaves out, oldest first.
     pub receipts: Vec<ReceiptRun>,
-}
-
-/// Sealed receipts beside a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReceiptRun {
-    /// Number of its first block.
-    pub first_block: u64,
-    /// The run.
-    pub blob: BlobRef,
 }
 
 /// Bytes of a run of sealed receipts.
@@ -62,15 +57,79 @@ pub fn decode_receipts(bytes: &[u8]) -> Result<Vec<Arc<Block>>, DecodeError> {
     RECEIPTS_FORMAT.decode(bytes)
 }
 
+/// As it is written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    session: Session,
+    last_record: RecordHash,
+    tail: u64,
+    receipts: Vec<ReceiptRun>,
+    /// Runs of items that stand before those in `session`.
+    #[serde(default)]
+    packed: Vec<PackedRun>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PackedRun {
+    seq: Seq,
+    tokens: u64,
+    run: PackedItems,
+}
+
+impl From<Snapshot> for Written {
+    fn from(snapshot: Snapshot) -> Self {
+        let mut session = snapshot.session;
+        let items = &mut session.transcript.items;
+        let mut packed = Vec::new();
+        while let Some(item) = items.front()
+            && let ItemBody::Packed { packed: run } = &item.body
+        {
+            packed.push(PackedRun {
+                seq: item.seq,
+                tokens: item.tokens,
+                run: run.clone(),
+            });
+            items.pop_front();
+        }
+        Self {
+            session,
+            last_record: snapshot.last_record,
+            tail: snapshot.tail,
+            receipts: snapshot.receipts,
+            packed,
+        }
+    }
+}
+
+impl From<Written> for Snapshot {
+    fn from(written: Written) -> Self {
+        let mut session = written.session;
+        for PackedRun { seq, tokens, run } in written.packed.into_iter().rev() {
+            let body = ItemBody::Packed { packed: run };
+            let item = Item { seq, tokens, body };
+            session.transcript.items.push_front(Arc::new(item));
+        }
+        Self {
+            session,
+            last_record: written.last_record,
+            tail: written.tail,
+            receipts: written.receipts,
+        }
+    }
+}
+
 /// Bytes of a snapshot.
 pub fn encode(snapshot: &Snapshot) -> Result<Vec<u8>, EncodeError> {
     FORMAT.encode(snapshot)
 }
 
-/// Reads a snapshot of exactly the current version.
+/// The oldest version that is read: what was added since may be absent. Older ones are ignored.
+const OLDEST_VERSION: u8 = 5;
+
+/// Reads a snapshot.
 pub fn decode(bytes: &[u8]) -> Result<Snapshot, DecodeError> {
     if let Some(&found) = bytes.first()
-        && found < FORMAT.version
+        && found < OLDEST_VERSION
     {
         return Err(FORMAT.corrupt(format!("old version {found}")));
     }

@@ -29,6 +29,7 @@ mod outcome;
 mod parking;
 mod proof;
 mod release;
+mod remembering;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -312,6 +313,7 @@ impl Driver {
             WakeUp::Knocked(Some(knock)) => Box::pin(self.knocked(knock)).await,
             WakeUp::Knocked(None) => self.inbox_open = false,
             WakeUp::ChoreDone(Chore::TailRead(tail)) => return self.tail_read(tail),
+            WakeUp::ChoreDone(Chore::ReceiptsRead(read)) => return self.receipts_read(read),
             WakeUp::ChoreDone(chore) => Box::pin(self.chore_done(chore)).await,
             WakeUp::AlarmRang => self.alarm_rang(),
         }

@@ -21,6 +21,8 @@ use steadfast_protocol::record::{self, Cause, Entry, Record, RecordHash};
 use steadfast_store::log::{Append, Tail};
 use tokio::time::Instant;
 
+use crate::pack::receipts::Blocks;
+
 /// Entries that wait for the next Record above which no new commands are taken in.
 const ENTRIES_RELAXED_MAX: usize = 256;
 
@@ -143,6 +145,21 @@ impl Journal {
         }
     }
 
+    /// Brings back receipts that were kept elsewhere. All states mean what they meant.
+    pub(crate) fn put_back(&mut self, blocks: &Blocks) {
+        let decided = with_receipts(&self.decided, blocks);
+        // States that are the same stay so.
+        let other = |state: &Arc<Session>| match Arc::ptr_eq(state, &self.decided) {
+            true => Arc::clone(&decided),
+            false => with_receipts(state, blocks),
+        };
+        self.committed = other(&self.committed);
+        if let Some(flight) = &mut self.flight {
+            flight.after = other(&flight.after);
+        }
+        self.decided = decided;
+    }
+
     /// Takes back all that was decided and is not on its way to the log.
     pub(crate) fn forget(&mut self) {
         self.waiting.clear();
@@ -217,6 +234,15 @@ impl Journal {
     pub(crate) fn decided_seq(&self) -> Seq {
         self.decided.seq
     }
+}
+
+fn with_receipts(session: &Arc<Session>, blocks: &Blocks) -> Arc<Session> {
+    if session.receipts.away().is_empty() {
+        return Arc::clone(session);
+    }
+    let mut session = Session::clone(session);
+    session.receipts.put_back(blocks.iter().cloned());
+    Arc::new(session)
 }
 
 /// The state after a Record.

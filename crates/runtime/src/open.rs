@@ -7,14 +7,15 @@ use steadfast_core::session::Session;
 use steadfast_protocol::DecodeError;
 use steadfast_protocol::chain::ChainError;
 use steadfast_protocol::record::RecordHash;
-use steadfast_protocol::snapshot::{self, Snapshot};
+use steadfast_protocol::snapshot::{self as protocol, Snapshot};
 use steadfast_store::Stores;
 use steadfast_store::error::ReadError;
 use steadfast_store::log::{StoredRecord, Tail, TailInfo};
 use thiserror::Error;
 
-use crate::pack::receipts::{self, ReceiptRuns};
+use crate::pack::receipts::{self, BringError, ReceiptRuns};
 use crate::rows::Rows;
+use crate::snapshot;
 use folding::Folding;
 
 /// A session as the log holds it.
@@ -100,7 +101,30 @@ fn quarantined(code: &'static str, detail: impl Into<String>) -> OpenError {
 /// Code of a log in which Records are missing.
 const LOG_GAP: &str = "log_gap";
 
-/// Opens a session, reading at most `batch` Records at once.
+/// Opens a session with all its receipts, reading at most `batch` Records at once.
+pub(crate) async fn open_whole(
+    stores: &Stores,
+    key: &SessionKey,
+    batch: usize,
+) -> Result<Opened, OpenError> {
+    let mut opened = open(stores, key, batch).await?;
+    if opened.session.receipts.away().is_empty() {
+        return Ok(opened);
+    }
+    match snapshot::bring_receipts(stores, &opened.session).await {
+        Ok(blocks) => opened.session.receipts.put_back(blocks),
+        // Without its snapshot.
+        Err(BringError::Damaged(_)) => {
+            let tail = stores.log.tail(key).await?;
+            return anew(stores, key, &tail, batch).await;
+        }
+        Err(BringError::Unavailable(detail)) => return Err(OpenError::Unavailable(detail)),
+    }
+    Ok(opened)
+}
+
+/// Opens a session, reading at most `batch` Records at once. Receipts may stay away: what a decision
+/// asks of them is seldom among them.
 pub(crate) async fn open(
     stores: &Stores,
     key: &SessionKey,
@@ -134,19 +158,21 @@ pub(crate) async fn open(
 
 /// A snapshot with what stands beside it; `None` if it cannot be read.
 async fn whole(bytes: &[u8], key: &SessionKey, stores: &Stores) -> Option<(Snapshot, ReceiptRuns)> {
-    let read = snapshot::decode(bytes).map_err(|error| error.to_string());
+    let read = protocol::decode(bytes).map_err(|error| error.to_string());
     let read = read.and_then(|snapshot| {
         let ours = snapshot.session.key == *key;
         ours.then_some(snapshot)
             .ok_or_else(|| "it is another session's".to_owned())
     });
-    let put_back = async {
+    let joined = async {
         let mut snapshot = read?;
+        let runs = std::mem::take(&mut snapshot.receipts);
         let receipts = &mut snapshot.session.receipts;
-        let runs = receipts::put_back(receipts, &snapshot.receipts, key, stores).await?;
-        Ok::<_, String>((snapshot, runs))
+        let left = receipts::leave_away(receipts, runs.clone(), key, stores).await;
+        left.map_err(|error| error.to_string())?;
+        Ok::<_, String>((snapshot, ReceiptRuns::of(runs)))
     };
-    put_back
+    joined
         .await
         .inspect_err(|error| tracing::info!(session = %key, error, "snapshot not used"))
         .ok()
@@ -198,7 +224,7 @@ pub(crate) async fn damaged(
     key: &SessionKey,
     batch: usize,
 ) -> Result<Result<Opened, Damaged>, OpenError> {
-    let (code, detail) = match open(stores, key, batch).await {
+    let (code, detail) = match open_whole(stores, key, batch).await {
         Ok(opened) => return Ok(Ok(opened)),
         Err(OpenError::Quarantined { code, detail }) => (code, detail),
         Err(error) => return Err(error),
@@ -209,8 +235,13 @@ pub(crate) async fn damaged(
         .as_ref()
         .map(|(snapshot, _)| (snapshot.session.seq, snapshot.session.epoch));
     let mut good = None;
-    if let Some((snapshot, receipt_runs)) = snapshot
+    if let Some((mut snapshot, receipt_runs)) = snapshot
         && is_borne_out(stores, &snapshot, &tail).await?
+        && let Ok(blocks) = snapshot::bring_receipts(stores, &snapshot.session).await
+        && {
+            snapshot.session.receipts.put_back(blocks);
+            true
+        }
         && let Ok(folding) = Folding::from_snapshot(snapshot, receipt_runs, &tail)
     {
         good = Some(folding.readable_part(stores, &tail, batch).await?);

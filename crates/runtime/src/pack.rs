@@ -17,10 +17,10 @@ use imbl::Vector;
 use steadfast_core::command::PackedItems;
 use steadfast_core::content::{BlobHash, BlobRef};
 use steadfast_core::id::Seq;
+use steadfast_core::receipt::ReceiptRun;
 use steadfast_core::session::Session;
 use steadfast_core::transcript::{Item, ItemBody};
 use steadfast_protocol::EncodeError;
-use steadfast_protocol::snapshot::ReceiptRun;
 use steadfast_store::Stores;
 
 use crate::open::OpenError;

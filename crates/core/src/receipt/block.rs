@@ -46,6 +46,13 @@ impl Block {
         self.others.get(place.ok()?).map(|(_, receipt)| *receipt)
     }
 
+    /// Of all its receipts.
+    pub(super) fn hashes(&self) -> impl Iterator<Item = CommandHash> {
+        let (packed, _) = self.packed.entries();
+        let others = self.others.iter().map(|(hash, _)| *hash);
+        packed.iter().map(packed::hash).chain(others)
+    }
+
     pub(super) fn len(&self) -> usize {
         let (packed, _) = self.packed.entries();
         packed.len() + self.others.len()

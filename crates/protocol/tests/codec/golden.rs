@@ -85,6 +85,13 @@ fn snapshots_of_one_version_have_one_shape() {
     );
 }
 
+/// A release that takes the place of another opens its sessions as fast.
+#[test]
+fn snapshots_of_the_version_before_are_read() {
+    let bytes = golden("snapshot.5", &[]);
+    assert_eq!(snapshot::decode(&bytes), Ok(samples::snapshot_5()));
+}
+
 /// As for snapshots, whose part they are.
 #[test]
 fn runs_of_receipts_of_one_version_have_one_shape() {
@@ -105,6 +112,7 @@ fn every_golden_file_belongs_to_a_value() {
     names.extend(samples::frames().into_keys());
     let version = snapshot::encode(&samples::snapshot()).unwrap()[0];
     names.insert(format!("snapshot.{version}"));
+    names.insert("snapshot.5".into());
     let version = snapshot::encode_receipts(&samples::receipt_blocks()).unwrap()[0];
     names.insert(format!("receipts.{version}"));
     let mut files = BTreeSet::new();

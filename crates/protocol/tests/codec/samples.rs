@@ -25,7 +25,7 @@ use steadfast_core::trace::Traceparent;
 use steadfast_protocol::record::{Cause, Entry, Record, RecordHash};
 
 pub(crate) use messages::{frames, letters};
-pub(crate) use state::{receipt_blocks, snapshot};
+pub(crate) use state::{receipt_blocks, snapshot, snapshot_5};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_900_000_000_123);
 

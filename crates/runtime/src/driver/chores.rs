@@ -8,12 +8,14 @@ use steadfast_store::error::ReadError;
 use steadfast_store::log::Tail;
 use steadfast_store::mailbox::Letter;
 use tokio::task::{self, JoinSet};
+use tokio::time::Duration;
 
 use super::letting_go::Going;
 use super::{Driver, Stance};
 use crate::directory;
 use crate::handover::Turn;
 use crate::pack::Packer;
+use crate::pack::receipts::{Blocks, BringError};
 use crate::snapshot;
 
 /// A chore that ended.
@@ -21,6 +23,8 @@ pub(super) enum Chore {
     MailRead(Result<Vec<Letter>, ReadError>),
     /// Where the log ends, for an answer that leaves nothing in it.
     TailRead(Result<Tail, ReadError>),
+    /// Receipts that were kept beside the snapshot.
+    ReceiptsRead(Result<Blocks, BringError>),
     /// A snapshot that covers so many Records more than the one before.
     Snapshot(Packer, Result<u64, String>),
     Directory(Option<DirectoryEntry>),
@@ -37,6 +41,7 @@ pub(super) struct Chores {
     tasks: JoinSet<Chore>,
     snapshot: Option<task::Id>,
     directory: Option<task::Id>,
+    pub(super) receipts: Option<task::Id>,
     /// What the directory shows.
     shown: Option<DirectoryEntry>,
 }
@@ -47,6 +52,7 @@ impl Chores {
             tasks: JoinSet::new(),
             snapshot: None,
             directory: None,
+            receipts: None,
             shown: None,
         }
     }
@@ -96,9 +102,10 @@ impl Driver {
                 tracing::warn!(session = %self.seat.key, what, error, "chore not done");
             }
             // The loop looks at it.
-            Chore::TailRead(_) | Chore::Done(_, Ok(())) => {}
+            Chore::TailRead(_) | Chore::ReceiptsRead(_) | Chore::Done(_, Ok(())) => {}
             Chore::Failed(id) => {
                 self.reading_failed(id);
+                self.chores.receipts.take_if(|reading| *reading == id);
                 tracing::error!(session = %self.seat.key, "a chore panicked");
                 if self.chores.snapshot == Some(id) {
                     self.chores.snapshot = None;
@@ -123,6 +130,7 @@ impl Driver {
         if self.stance == Stance::Releasing {
             return;
         }
+        self.read_receipts(Duration::ZERO);
         if self.chores.snapshot.is_none() && self.records_since_snapshot >= self.snapshot_due {
             let chore = self.snapshot();
             self.chores.snapshot = Some(self.chores.spawn(chore));
@@ -175,6 +183,7 @@ impl Driver {
                 // What it brings is of no use to an owner that has let go.
                 Chore::MailRead(_)
                 | Chore::TailRead(_)
+                | Chore::ReceiptsRead(_)
                 | Chore::Directory(_)
                 | Chore::MayGo(_)
                 | Chore::Done(..) => {}

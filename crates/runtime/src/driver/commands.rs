@@ -92,6 +92,11 @@ impl Driver {
     }
 
     pub(super) async fn commanded(&mut self, command: Command, drive: Option<Drive>, reply: Reply) {
+        if let Err(detail) = self.remember(&command).await {
+            let error = AdmitError::Unavailable(detail);
+            let _ = reply.send(Err(Refusal::Error(error)));
+            return;
+        }
         if let Some(refusal) = self.not_here(&command.body, drive) {
             let _ = reply.send(self.repeated(command).ok_or(refusal));
             return;
@@ -170,6 +175,7 @@ impl Driver {
 
     /// An approval takes today's triage of its call with it. `Err`: the store cannot be reached.
     pub(super) async fn prepare(&mut self, mut command: Command) -> Result<Prepared, String> {
+        self.remember(&command).await?;
         let mut slots = Vec::new();
         match &mut command.body {
             CommandBody::DecideApproval {

@@ -275,7 +275,7 @@ impl Sessions {
     /// What became of a command in the mailbox whose answer did not come.
     async fn answered_before(&self, key: &SessionKey, command: Command) -> Admission {
         let host = &self.shared.host;
-        let opened = open::open(&host.stores, key, host.options.read_batch_records);
+        let opened = open::open_whole(&host.stores, key, host.options.read_batch_records);
         let opened = tokio::time::timeout(host.options.admission_patience, opened).await;
         let known = match opened {
             Ok(Ok(opened)) => known_answer(&Arc::new(opened.session), command, host.now()),

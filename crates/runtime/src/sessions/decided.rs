@@ -91,7 +91,7 @@ impl Decided {
     async fn admission(&mut self, verdict: Verdict) -> Result<Admission, LoadError> {
         let host: &Host = &self.sessions.shared.host;
         let batch = host.options.read_batch_records;
-        let opened = open::open(&host.stores, &self.key, batch).await?;
+        let opened = open::open_whole(&host.stores, &self.key, batch).await?;
         Ok(Admission::Decided {
             verdict,
             session: Arc::new(opened.session),

@@ -18,6 +18,7 @@ use super::{LoadError, Sessions, repaired};
 use crate::doors::Door;
 use crate::open;
 use crate::pack::Packer;
+use crate::pack::receipts::BringError;
 use crate::snapshot;
 
 impl Sessions {
@@ -26,12 +27,34 @@ impl Sessions {
         // Another's session, looked at here for a moment, is read from its log.
         if let Some(door) = self.owners_door(key)
             && let Some(session) = door.opened().await
+            && let Some(session) = self.with_receipts(session).await?
         {
             self.shared.repaired.note(&session);
             return Ok(session);
         }
         // In a box: most calls do without, and it is many times as large as they are.
         Box::pin(self.load_anew(key)).await
+    }
+
+    /// A session with all its receipts, which its owner may not have brought yet. `None`: they cannot
+    /// be read.
+    async fn with_receipts(
+        &self,
+        session: Arc<Session>,
+    ) -> Result<Option<Arc<Session>>, LoadError> {
+        if session.receipts.away().is_empty() {
+            return Ok(Some(session));
+        }
+        let brought = snapshot::bring_receipts(&self.shared.host.stores, &session);
+        match Box::pin(brought).await {
+            Ok(blocks) => {
+                let mut session = Arc::unwrap_or_clone(session);
+                session.receipts.put_back(blocks);
+                Ok(Some(Arc::new(session)))
+            }
+            Err(BringError::Damaged(_)) => Ok(None),
+            Err(BringError::Unavailable(detail)) => Err(LoadError::Unavailable(detail)),
+        }
     }
 
     /// The same, and nothing that is committed is missing, also where an owner here was replaced by
@@ -52,7 +75,7 @@ impl Sessions {
     /// The state of a session as its log holds it.
     async fn load_anew(&self, key: &SessionKey) -> Result<Arc<Session>, LoadError> {
         let host = &self.shared.host;
-        let opened = open::open(&host.stores, key, host.options.read_batch_records).await?;
+        let opened = open::open_whole(&host.stores, key, host.options.read_batch_records).await?;
         // Whoever reads the session next shall not read as much again.
         let uncovered = opened.records_since_snapshot;
         if uncovered >= host.options.snapshot_records.saturating_mul(2)

@@ -8,13 +8,13 @@ use steadfast_core::call::{Call, CallState};
 use steadfast_core::content::Stored;
 use steadfast_core::event::Notice;
 use steadfast_core::id::{ApprovalId, Epoch, Seq, Timestamp};
-use steadfast_core::receipt::{Block, Receipts};
+use steadfast_core::receipt::{Block, Outline, ReceiptRun, Receipts};
 use steadfast_core::session::{
     Compaction, EndedTurn, Existence, Ownership, Profile, QueuedMessage, Session, Turn, TurnPhase,
 };
 use steadfast_core::transcript::{CallResult, Item, ItemBody, Transcript, TranscriptCall};
 use steadfast_protocol::record::RecordHash;
-use steadfast_protocol::snapshot::{ReceiptRun, Snapshot};
+use steadfast_protocol::snapshot::Snapshot;
 
 use super::calls::settlements;
 use super::content::{blob, content, inputs, outputs, reply_parts, triages, usage};
@@ -80,13 +80,23 @@ pub(crate) fn snapshot() -> Snapshot {
         receipts: vec![ReceiptRun {
             first_block: 0,
             blob: blob(),
+            outline: Some(Arc::new(Outline::of(&receipt_blocks()))),
         }],
     }
 }
 
+/// As it was written before a run of receipts had an outline.
+pub(crate) fn snapshot_5() -> Snapshot {
+    let mut snapshot = snapshot();
+    for run in &mut snapshot.receipts {
+        run.outline = None;
+    }
+    snapshot
+}
+
 pub(crate) fn receipt_blocks() -> Vec<Arc<Block>> {
-    let session = snapshot().session;
-    let blocks = session.receipts.blocks();
+    let receipts = receipts();
+    let blocks = receipts.blocks();
     blocks.map(|(_, block)| Arc::clone(block)).collect()
 }
 
