@@ -362,10 +362,10 @@ pub struct MessageOptions {
     pub traceparent: Option<Traceparent>,
     /// The call of another session that asks, and is told how the turn ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<ParentCall>,
+    pub parent: Option<Box<ParentCall>>,
     /// What of that session's turn this one may spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<TurnShare>,
+    pub share: Option<Box<TurnShare>>,
 }
 
 #[cfg(test)]

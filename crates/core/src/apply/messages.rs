@@ -75,9 +75,7 @@ fn queue(session: &mut Session, message: &MessageId, content: &Content, options:
     if let Some(parent) = &options.parent
         && let Existence::Open(profile) = &mut session.existence
     {
-        profile
-            .parent
-            .get_or_insert_with(|| Box::new(parent.clone()));
+        profile.parent.get_or_insert_with(|| parent.clone());
     }
 }
 

@@ -157,7 +157,7 @@ fn limit_reached(session: &Session, turn: &Turn) -> Option<TurnOutcome> {
             message,
         })
     };
-    let share = turn.options.share;
+    let share = turn.options.share.as_deref();
     let steps_max = share.map_or(policy.steps_max, |share| {
         share.steps_max.min(policy.steps_max)
     });

@@ -74,7 +74,11 @@ fn parent_of(draft: &Draft, turn: TurnId) -> Option<ParentCall> {
             _ => None,
         });
     let mut all = open.chain(queued).chain(new);
-    all.find(|(id, _)| *id == turn)?.1.parent.clone()
+    all.find(|(id, _)| *id == turn)?
+        .1
+        .parent
+        .as_deref()
+        .cloned()
 }
 
 fn post_ends(draft: &mut Draft) {

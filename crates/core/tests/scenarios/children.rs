@@ -11,15 +11,15 @@ use crate::world::{World, done, with_calls};
 
 fn asked() -> MessageOptions {
     MessageOptions {
-        parent: Some(ParentCall {
+        parent: Some(Box::new(ParentCall {
             session: SessionId::new("above").unwrap(),
             call: "1-7-0".parse().unwrap(),
             depth: 1,
-        }),
-        share: Some(TurnShare {
+        })),
+        share: Some(Box::new(TurnShare {
             steps_max: 1,
             tokens_max: None,
-        }),
+        })),
         ..MessageOptions::default()
     }
 }

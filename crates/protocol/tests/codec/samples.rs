@@ -190,11 +190,11 @@ fn added() -> Vec<(&'static str, Event)> {
         message: command("call-3-17-2"),
         content: Vec::new(),
         options: MessageOptions {
-            parent: Some(parent.clone()),
-            share: Some(TurnShare {
+            parent: Some(Box::new(parent.clone())),
+            share: Some(Box::new(TurnShare {
                 steps_max: 7,
                 tokens_max: Some(1_000),
-            }),
+            })),
             ..MessageOptions::default()
         },
     };

@@ -97,12 +97,12 @@ async fn request(task: &Task, call: &Call, agent: AgentName) -> Result<Request, 
     };
     let (key, id) = named().map_err(|error| not_run(&error.to_string()))?;
     let options = MessageOptions {
-        parent: Some(ParentCall {
+        parent: Some(Box::new(ParentCall {
             session: session.key.session.clone(),
             call: call.id,
             depth,
-        }),
-        share: share(session),
+        })),
+        share: share(session).map(Box::new),
         traceparent: traceparent(session),
         ..MessageOptions::default()
     };
@@ -127,7 +127,7 @@ fn depth(session: &Session) -> u32 {
 fn share(session: &Session) -> Option<TurnShare> {
     let turn = session.turn.as_ref()?;
     let policy = &session.policy;
-    let above = turn.options.share;
+    let above = turn.options.share.as_deref();
     let steps = above.map_or(policy.steps_max, |above| {
         above.steps_max.min(policy.steps_max)
     });
