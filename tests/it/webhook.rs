@@ -83,17 +83,20 @@ impl Receiver {
     }
 }
 
-#[tokio::test]
-async fn an_event_outlives_a_crash_under_its_id_and_no_turn_waits_for_it() {
-    let mut receiver = Receiver::start().await;
-    let url = receiver.server.url();
-    let agents = format!(
+/// An agent whose turns wait for an approval, and where that is told.
+fn agents(url: &str) -> String {
+    format!(
         "[webhooks]\nurl = \"{url}/hook\"\nsecret = \"env:HOOK_SECRET\"\n\
          [providers.scripted]\nkind = \"scripted\"\n[agents.a]\nmodel = \"scripted/demo\"\n\
          [[agents.a.tools]]\nname = \"pay\"\ndescription = \"Pays\"\nclient = true\n\
          approval = \"user-approval\"\n"
-    );
-    let mut product = Product::prepare(&agents);
+    )
+}
+
+#[tokio::test]
+async fn an_event_outlives_a_crash_under_its_id_and_no_turn_waits_for_it() {
+    let mut receiver = Receiver::start().await;
+    let mut product = Product::prepare(&agents(&receiver.server.url()));
     product.set_environment(vec![("HOOK_SECRET".to_owned(), SECRET.to_owned())]);
     product.start_again().await;
 

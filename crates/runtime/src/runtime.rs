@@ -108,10 +108,8 @@ impl Runtime {
         let members = Members::new(node.clone(), stores.clone(), &options);
         let handover = Handover::new(options.handovers_max, options.handover_patience);
         let history_room = Room::new(options.kept_history_bytes_max);
-        let webhook = options.webhook.clone().map(Webhook::new);
-        let webhook = webhook.transpose().map_err(StartError::Webhook)?;
         let host = Arc::new(Host {
-            webhook,
+            webhook: webhook(&options)?,
             history_room,
             options,
             stores,
@@ -169,6 +167,11 @@ impl Runtime {
         };
         Ok((sessions, handle))
     }
+}
+
+fn webhook(options: &Options) -> Result<Option<Webhook>, StartError> {
+    let webhook = options.webhook.clone().map(Webhook::new);
+    webhook.transpose().map_err(StartError::Webhook)
 }
 
 /// Wakes parked sessions in their time. A drain wakes all of them itself.
