@@ -10,6 +10,7 @@ use crate::entries::WaitingEntries;
 use crate::fault::Fault;
 use crate::key::KeyRange;
 use crate::layer::Layer;
+use crate::log::{Last, Tails};
 use crate::operation::LaneCounts;
 use crate::sight::{Held, Sight};
 use crate::table::TableName;
@@ -22,17 +23,23 @@ pub(crate) struct Group<'run> {
     /// What the group changed.
     changes: Layer,
     shared: &'run Shared,
+    /// Last Records, as they were before.
+    tails: &'run Tails,
+    /// Those that the group appended.
+    appended: HashMap<SessionKey, Last>,
     /// Letters of the sessions that this group touched, as it leaves them.
     counts: HashMap<SessionKey, LaneCounts>,
 }
 
 impl<'run> Group<'run> {
     /// A group on what is committed.
-    pub(crate) fn new(view: &'run View, shared: &'run Shared) -> Self {
+    pub(crate) fn new(view: &'run View, shared: &'run Shared, tails: &'run Tails) -> Self {
         Self {
             view,
             changes: Layer::default(),
             shared,
+            tails,
+            appended: HashMap::new(),
             counts: HashMap::new(),
         }
     }
@@ -78,6 +85,17 @@ impl<'run> Group<'run> {
         Ok(removed)
     }
 
+    /// The last Record of a session, if it is known without looking.
+    pub(crate) fn last_record(&self, session: &SessionKey) -> Option<&Last> {
+        let appended = self.appended.get(session);
+        appended.or_else(|| self.tails.of(session))
+    }
+
+    /// Notes a Record that is put.
+    pub(crate) fn note_last_record(&mut self, session: &SessionKey, last: Last) {
+        self.appended.insert(session.clone(), last);
+    }
+
     /// The letters of a session as they stand in this group.
     pub(crate) fn letters(&mut self, session: &SessionKey) -> &mut LaneCounts {
         let committed = &self.shared.letters;
@@ -96,9 +114,9 @@ impl<'run> Group<'run> {
         self.shared.next_position()
     }
 
-    /// What the group changed.
-    pub(crate) fn into_changes(self) -> Layer {
-        self.changes
+    /// What the group changed, and the last Records among it.
+    pub(crate) fn into_changes(self) -> (Layer, HashMap<SessionKey, Last>) {
+        (self.changes, self.appended)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The log on redb: one row for each Record, a session's rows one range.
 //!
 //! The tail is the number of the last row, so compare-and-append is one look at the end of the
-//! range inside the transaction that writes. When a purge reaches the last Record, its row stays
+//! range inside the transaction that writes, or at what the writer still knows of it. When a purge reaches the last Record, its row stays
 //! without its bytes: the tail and the fence outlive the Records.
 
 mod row;
+mod tails;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::sight::{Row, Sight};
 use crate::stats::add;
 use crate::table::TableName;
 use row::RowHead;
+pub(crate) use tails::{Last, Tails};
 
 /// A Record above this is refused: no writer makes one, and one must not hold up all sessions.
 const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -142,17 +144,26 @@ fn append_record(
     expected: Tail,
     append: &Append,
 ) -> Result<Step<Result<Tail, AppendError>>, Fault> {
-    let last = last_row(group.sight(), session)?;
-    let tail = last.as_ref().map_or(Tail::EMPTY, |(tail, _)| *tail);
+    let looked_up;
+    let last = match group.last_record(session) {
+        Some(last) => Some(last),
+        None => {
+            looked_up = last_row(group.sight(), session)?;
+            looked_up.as_ref()
+        }
+    };
+    let tail = last.map_or(Tail::EMPTY, |(tail, _)| *tail);
     let next = Tail(expected.0.saturating_add(1));
     if tail == expected {
         let entry = write_entry(group, &append.node, session);
-        let row = RowHead::of(append).encode(&append.bytes);
+        let head = RowHead::of(append);
+        let row = head.encode(&append.bytes);
         group.put(TableName::Log, key::numbered(session, next.0), row);
+        group.note_last_record(session, (next, head));
         return Ok(Step::changed(Ok(next)).telling(News::Appended(session.clone(), entry)));
     }
     // Sent again after its first answer was lost: it stands where it was to stand.
-    let stands = last == Some((next, RowHead::of(append)));
+    let stands = last == Some(&(next, RowHead::of(append)));
     Ok(Step::unchanged(if stands {
         Ok(next)
     } else {

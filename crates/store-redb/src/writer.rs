@@ -26,6 +26,7 @@ use redb::Database;
 use crate::database::Opened;
 use crate::engine::{Health, Message, Shared};
 use crate::folder::FolderLock;
+use crate::log::Tails;
 use crate::operation::Operation;
 use crate::options::Options;
 use crate::storage::Source;
@@ -56,6 +57,7 @@ pub(crate) struct Writer {
     /// How many of them are in [`View::journaled`].
     journaled_groups: usize,
     moving: Moving,
+    tails: Tails,
     /// Large rows of the next commit go to their tables at once.
     goes_straight: bool,
     /// Since when something that was acknowledged is not synced.
@@ -103,6 +105,7 @@ impl Writer {
             groups: opened.numbers.groups,
             journaled_groups: opened.journaled_groups,
             moving: Moving::default(),
+            tails: Tails::default(),
             goes_straight: true,
             unsynced_since: None,
             room: Room::Enough,

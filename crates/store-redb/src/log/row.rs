@@ -8,7 +8,7 @@ use crate::fault::Fault;
 
 /// What the store keeps beside a Record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RowHead {
+pub(crate) struct RowHead {
     pub(super) first_seq: Seq,
     pub(super) last_seq: Seq,
     pub(super) epoch: Epoch,

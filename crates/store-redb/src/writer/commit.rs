@@ -38,23 +38,25 @@ impl Writer {
     ) -> Result<Committed, Fault> {
         let mut changed = false;
         let mut sync = must_sync;
-        let mut group = Group::new(&self.view, &self.shared);
+        let mut group = Group::new(&self.view, &self.shared, &self.tails);
         for operation in operations {
             if operation.run(&mut group)? == Rows::Changed {
                 changed = true;
                 sync |= operation.promise == Promise::Kept && self.options.require_fsync;
             }
         }
-        let changes = group.into_changes();
+        let (changes, appended) = group.into_changes();
         if !changed && !must_sync {
             return Ok(Committed::Untouched);
         }
         if !sync && self.view.waiting.bytes() + changes.bytes() <= WAITING_BYTES_MAX {
             Arc::make_mut(&mut self.view.waiting).add(&changes);
             self.shared.show(Some(self.view.clone()));
+            self.tails.note(appended);
             return Ok(Committed::Seen);
         }
         self.commit(changes, stage)?;
+        self.tails.note(appended);
         Ok(Committed::Kept)
     }
 

@@ -298,6 +298,7 @@ impl Writer {
         self.groups = numbers.groups;
         self.journaled_groups = journaled_groups;
         self.forget_moving();
+        self.tails.forget();
         // What was given out in memory only is not given out again either.
         self.shared.position_past(numbers.position);
         database::fill(&self.shared, &self.view)
