@@ -1,5 +1,4 @@
-//! Three nodes in processes of their own, on one broker or on three, and sessions in the middle of
-//! turns.
+//! Nodes in processes of their own, on one broker or on three, and sessions in the middle of turns.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -18,6 +17,7 @@ use tokio::task::block_in_place;
 
 use crate::http_node::Binary;
 
+/// Nodes of a cluster that one of them is taken from.
 const NODES: usize = 3;
 const START_PATIENCE: Duration = Duration::from_secs(120);
 /// Requests at the same time.
@@ -36,13 +36,15 @@ pub(crate) struct Size {
     servers: u8,
 }
 
-enum Servers {
+/// Brokers.
+pub(crate) enum Servers {
     One(NatsServer),
     Three(Box<NatsCluster>),
 }
 
 impl Servers {
-    fn start(count: u8) -> Self {
+    /// One, or three that each have a copy of everything.
+    pub(crate) fn start(count: u8) -> Self {
         // A broker's start is waited for without a task.
         block_in_place(|| match count {
             1 => Self::One(NatsServer::start(Settings::default())),
@@ -50,18 +52,29 @@ impl Servers {
         })
     }
 
-    fn table(&self) -> String {
-        let (urls, monitors) = match self {
-            Self::One(server) => (vec![server.url()], vec![server.monitor_url()]),
-            Self::Three(cluster) => (cluster.urls(), cluster.monitor_urls()),
+    /// Where they listen.
+    pub(crate) fn urls(&self) -> Vec<String> {
+        match self {
+            Self::One(server) => vec![server.url()],
+            Self::Three(cluster) => cluster.urls(),
+        }
+    }
+
+    /// What replaces a node's options, so that it uses them.
+    pub(crate) fn set(&self) -> Vec<String> {
+        let monitors = match self {
+            Self::One(server) => vec![server.monitor_url()],
+            Self::Three(cluster) => cluster.monitor_urls(),
         };
+        let urls = self.urls();
         let copies = urls.len();
-        format!(
-            "[store]\nkind = \"nats\"\nrequire_replicas = {copies}\n[store.nats]\n\
-             url = {:?}\nmonitor_url = {:?}\nreplicas = {copies}\n",
-            urls.join(","),
-            monitors.join(","),
-        )
+        vec![
+            "store.kind=nats".to_owned(),
+            format!("store.require_replicas={copies}"),
+            format!("store.nats.url={}", urls.join(",")),
+            format!("store.nats.monitor_url={}", monitors.join(",")),
+            format!("store.nats.replicas={copies}"),
+        ]
     }
 }
 
@@ -100,16 +113,14 @@ impl Cluster {
     fn spawn(&self, binary: &Binary, number: usize) -> Result<Node> {
         let folder = self.folder.path();
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
-        let config = format!(
-            "[node]\nname = \"n{number}\"\nlisten = \"{address}\"\n{}{AGENT}",
-            self.servers.table()
-        );
+        let config = format!("[node]\nname = \"n{number}\"\nlisten = \"{address}\"\n{AGENT}");
         let file = folder.join(format!("n{number}.toml"));
         fs::write(&file, config)?;
         let log = File::create(folder.join(format!("n{number}.log")))?;
         let child = Command::new(binary.path()?)
             .args(["serve", "--config"])
             .arg(file)
+            .args(set(&self.servers))
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -173,6 +184,11 @@ impl Cluster {
         let reads = stream::iter(reads).buffered(CONCURRENT);
         reads.try_collect().await
     }
+}
+
+fn set(servers: &Servers) -> impl Iterator<Item = String> {
+    let options = servers.set().into_iter();
+    options.flat_map(|option| ["--set".to_owned(), option])
 }
 
 async fn begun(request: reqwest::RequestBuilder) -> Result<()> {

@@ -46,12 +46,18 @@ pub(crate) struct HttpNode {
 impl HttpNode {
     /// Starts the demo agent on the scripted model.
     pub(crate) async fn start(binary: &Binary, data: &Path) -> Result<Self> {
+        Self::start_with(binary, data, &[]).await
+    }
+
+    /// The same, with options replaced.
+    pub(crate) async fn start_with(binary: &Binary, data: &Path, set: &[String]) -> Result<Self> {
         let binary = binary.path()?;
         let folder = TempDir::with_prefix_in("steadfast-bench-", data)?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let log = File::create(folder.path().join("node.log"))?;
         let child = Command::new(binary)
             .args(["dev", "--model", "scripted/demo", "--listen", &address])
+            .args(set.iter().flat_map(|option| ["--set", option]))
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

@@ -6,6 +6,7 @@
 //! ```
 
 mod cluster;
+mod cluster_turns;
 mod disk;
 mod drain;
 mod durability;
@@ -59,6 +60,8 @@ enum What {
     Fanout(fanout::Options),
     /// Appends to the store alone.
     Store(store::Options),
+    /// Turns over HTTP of one, two and three nodes on one broker and on three, and the brokers alone.
+    ClusterTurns(cluster_turns::Options),
     /// Three nodes on brokers: until others have the sessions of a node that dies or stands still.
     Takeover(takeover::Options),
     /// The same: until others have the sessions of a node that is told to stop.
@@ -79,6 +82,7 @@ async fn main() -> Result<()> {
         What::LongTurn(options) => long_turn::run(&options, &data).await,
         What::Fanout(options) => fanout::run(&options, &data).await,
         What::Store(options) => store::run(&options, &data).await,
+        What::ClusterTurns(options) => cluster_turns::run(&options, &data).await,
         What::Takeover(options) => takeover::run(&options, &data).await,
         What::Drain(options) => drain::run(&options, &data).await,
     }

@@ -46,10 +46,11 @@ pub(crate) async fn run(options: &Options, data: &Path) -> Result<()> {
         } else {
             Name::Reused
         };
-        load(&node, sessions, time / 5, name).await?;
+        let nodes = std::slice::from_ref(&node);
+        load(nodes, sessions, time / 5, name).await?;
         let before = Counts::read(&node).await?;
         let start = Instant::now();
-        let times = load(&node, sessions, time, name).await?;
+        let times = load(nodes, sessions, time, name).await?;
         let wall = start.elapsed().as_secs_f64();
         let after = Counts::read(&node).await?;
         println!(
@@ -86,17 +87,22 @@ impl Counts {
 
 /// Which session a client's next turn goes to.
 #[derive(Debug, Clone, Copy)]
-enum Name {
+pub(crate) enum Name {
     Reused,
     Fresh,
 }
 
-/// Turn after turn of each client until the time is over.
-async fn load(node: &HttpNode, sessions: usize, time: Duration, name: Name) -> Result<Times> {
+/// Turn after turn of each client until the time is over; clients are spread over the nodes.
+pub(crate) async fn load(
+    nodes: &[HttpNode],
+    sessions: usize,
+    time: Duration,
+    name: Name,
+) -> Result<Times> {
     static TURNS: AtomicU64 = AtomicU64::new(0);
     let until = Instant::now() + time;
     let mut running = JoinSet::new();
-    let next = |session: usize| {
+    let next = |session: usize, node: &HttpNode| {
         let number = TURNS.fetch_add(1, Ordering::Relaxed);
         let name = match name {
             Name::Reused => format!("of-{sessions}-{session}"),
@@ -109,15 +115,17 @@ async fn load(node: &HttpNode, sessions: usize, time: Duration, name: Name) -> R
             anyhow::Ok((session, start.elapsed()))
         }
     };
-    for session in 0..sessions {
-        running.spawn(next(session));
+    for (session, node) in (0..sessions).zip(nodes.iter().cycle()) {
+        running.spawn(next(session, node));
     }
     let mut times = Times::default();
     while let Some(done) = running.join_next().await {
         let (session, time) = done?.context("a turn failed")?;
         times.add(time);
-        if Instant::now() < until {
-            running.spawn(next(session));
+        if let Some(node) = nodes.get(session % nodes.len())
+            && Instant::now() < until
+        {
+            running.spawn(next(session, node));
         }
     }
     Ok(times)

@@ -7,12 +7,14 @@ mod restate;
 mod service;
 mod steadfast;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use load::{Load, Measured, Sessions};
+use steadfast_nats_server::{NatsServer, Settings};
+use tokio::task::block_in_place;
 
 #[derive(Parser)]
 struct Options {
@@ -67,21 +69,40 @@ async fn main() -> Result<()> {
         peer = measure("restate", &options, &server).await?;
         server.stop().await?;
     }
-    let mut ours = Vec::new();
-    if let Some(node) = steadfast::Node::start(&options.steadfast, &data).await? {
-        ours = measure("steadfast", &options, &node).await?;
-        node.stop().await?;
+    let ours = measure_ours("steadfast", &options, &data, None).await?;
+    tell_ratios("steadfast", &ours, &peer);
+    if options.steadfast.nats {
+        let broker = block_in_place(|| NatsServer::start(Settings::default()));
+        let ours = measure_ours("on nats", &options, &data, Some(broker)).await?;
+        tell_ratios("on nats", &ours, &peer);
     }
-    for (ours, peer) in ours.iter().zip(&peer) {
+    Ok(())
+}
+
+async fn measure_ours(
+    name: &str,
+    options: &Options,
+    data: &Path,
+    broker: Option<NatsServer>,
+) -> Result<Vec<Measured>> {
+    let Some(node) = steadfast::Node::start(&options.steadfast, data, broker).await? else {
+        return Ok(Vec::new());
+    };
+    let measured = measure(name, options, &node).await?;
+    node.stop().await?;
+    Ok(measured)
+}
+
+fn tell_ratios(name: &str, ours: &[Measured], peer: &[Measured]) {
+    for (ours, peer) in ours.iter().zip(peer) {
         println!(
-            "ratio     {:>4} clients: {:.2} x turns/s, {:.2} x p50, {:.2} x CPU a turn",
+            "{name:<9} {:>4} clients: {:.2} x turns/s, {:.2} x p50, {:.2} x CPU a turn",
             ours.clients,
             ours.turns_per_second() / peer.turns_per_second(),
             ours.percentile_ms(50) / peer.percentile_ms(50),
             ours.product_cpu_ms_per_turn() / peer.product_cpu_ms_per_turn(),
         );
     }
-    Ok(())
 }
 
 async fn measure(

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
+use steadfast_nats_server::NatsServer;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -21,6 +22,9 @@ pub(crate) struct Options {
     /// A binary to start with its demo agent on an empty folder.
     #[arg(long, conflicts_with = "steadfast_url")]
     steadfast_binary: Option<PathBuf>,
+    /// Measures it a second time, on a broker that is started here and syncs each write.
+    #[arg(long, requires = "steadfast_binary")]
+    pub(crate) nats: bool,
     /// A node that runs.
     #[arg(long)]
     steadfast_url: Option<String>,
@@ -45,11 +49,17 @@ pub(crate) struct Node {
     message: Value,
     http: reqwest::Client,
     started: Option<(Child, TempDir)>,
+    /// Ends after the node.
+    broker: Option<NatsServer>,
 }
 
 impl Node {
     /// The node that the options name; `None`: they name none.
-    pub(crate) async fn start(options: &Options, data: &Path) -> Result<Option<Self>> {
+    pub(crate) async fn start(
+        options: &Options,
+        data: &Path,
+        broker: Option<NatsServer>,
+    ) -> Result<Option<Self>> {
         let input: Value = serde_json::from_str(&options.input)?;
         let script = json!([{ "tool": options.tool, "input": input }, { "text": "done" }]);
         let message = json!({
@@ -62,6 +72,7 @@ impl Node {
             message,
             http: reqwest::Client::builder().no_proxy().build()?,
             started: None,
+            broker,
         };
         match (&options.steadfast_url, &options.steadfast_binary) {
             (Some(url), _) => node.url.clone_from(url),
@@ -79,6 +90,7 @@ impl Node {
         let child = Command::new(binary.canonicalize()?)
             .args(["dev", "--model", "scripted/demo", "--listen"])
             .arg(format!("127.0.0.1:{port}"))
+            .args(self.broker.as_ref().map(set).unwrap_or_default())
             .current_dir(data.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -113,6 +125,19 @@ impl Node {
     }
 }
 
+/// What replaces a node's options, so that it uses a broker.
+fn set(broker: &NatsServer) -> Vec<String> {
+    let options = [
+        "store.kind=nats".to_owned(),
+        "store.nats.replicas=1".to_owned(),
+        "store.require_replicas=1".to_owned(),
+        format!("store.nats.url={}", broker.url()),
+        format!("store.nats.monitor_url={}", broker.monitor_url()),
+    ];
+    let pairs = options.map(|option| ["--set".to_owned(), option]);
+    pairs.into_iter().flatten().collect()
+}
+
 impl Target for Node {
     fn turn(&self, session: String) -> impl Future<Output = Result<()>> + Send + 'static {
         let url = format!("{}/v1/sessions/{session}/messages?wait=30s", self.url);
@@ -129,6 +154,9 @@ impl Target for Node {
     }
 
     fn processes(&self) -> Vec<(&'static str, u32)> {
-        self.pid.map(|pid| ("node", pid)).into_iter().collect()
+        let node = self.pid.map(|pid| ("node", pid));
+        let broker = self.broker.as_ref().and_then(NatsServer::process_id);
+        let broker = broker.map(|pid| ("broker", pid));
+        node.into_iter().chain(broker).collect()
     }
 }

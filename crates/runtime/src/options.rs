@@ -16,7 +16,8 @@ pub struct Options {
     /// Sessions that are in memory at the same time, at most; above it commands are answered
     /// "unavailable" and mail and timers wait.
     pub actors_max: usize,
-    /// Sessions in memory above which an idle one is let go after [`Options::idle_after_pressed`].
+    /// Sessions in memory above which an idle one is let go after [`Options::idle_after_pressed`]: by
+    /// default, half a gigabyte of short ones.
     pub actors_relaxed_max: usize,
     /// How long an idle session stays in memory.
     pub idle_after: Duration,
@@ -182,7 +183,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             actors_max: 100_000,
-            actors_relaxed_max: 10_000,
+            actors_relaxed_max: 32_000,
             idle_after: Duration::from_secs(60),
             idle_after_pressed: Duration::from_secs(1),
             due_soon: Duration::from_secs(60),

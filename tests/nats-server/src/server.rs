@@ -100,6 +100,11 @@ impl NatsServer {
         &self.settings.name
     }
 
+    /// Number of its process; none while it is killed.
+    pub fn process_id(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.child.id())
+    }
+
     /// Kills it, as a loss of the machine would; its disk stays.
     pub fn kill(&mut self) {
         self.process = None;
