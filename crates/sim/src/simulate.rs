@@ -31,7 +31,7 @@ use steadfast_core::id::Timestamp;
 use steadfast_store::clock::TokioClock;
 use steadfast_store::{Stores, memory};
 
-pub use setup::{Mistake, Setup};
+pub use setup::{Mistake, Setup, Troubles};
 use world::World;
 
 /// What a run found.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use steadfast_sim::simulate::{Mistake, Setup, simulate};
+use steadfast_sim::simulate::{Mistake, Setup, Troubles, simulate};
 
 /// Seeds that once broke a promise.
 const REGRESSIONS: &[u64] = &[5403, 5595, 100_512, 101_323];
@@ -69,11 +69,37 @@ fn searches() -> Vec<(Mistake, Setup, std::ops::Range<u64>)> {
         ..Setup::cluster(2)
     };
     let wide = Setup::cluster(2);
+    // Nothing befalls a node but what the mistake is about.
+    let whole = Setup {
+        faults: false,
+        troubles: Troubles::Stops,
+        ..Setup::cluster(2)
+    };
+    let elected = Setup {
+        crashes_max: 0,
+        ..Setup::cluster(2)
+    };
+    let killed = Setup {
+        troubles: Troubles::Kills,
+        actions: 4,
+        ..Setup::cluster(2)
+    };
+    let late = Setup {
+        late_permille: 400,
+        pause_ms: 5_000,
+        crashes_max: 12,
+        sessions: 4,
+        ..killed.clone()
+    };
     vec![
         (Mistake::MailRemovedWhenRead, narrow.clone(), 0..200),
         (Mistake::ReleaseLosesWakeUp, narrow, 0..200),
         (Mistake::MailRemovedAtDelivery, wide.clone(), 1..20),
         (Mistake::JobRunsWithoutClaim, wide, 1..20),
+        (Mistake::LettingGoCutsCalls, whole, 1..100),
+        (Mistake::SuspectsDuringElection, elected, 1..200),
+        (Mistake::IndexWrittenLate, killed, 1..200),
+        (Mistake::EntryRemovedByName, late, 10..30),
     ]
 }
 

@@ -63,7 +63,7 @@ pub(super) fn end(clients: Vec<Client>) {
 async fn act(world: World, key: SessionKey) {
     let mut sent: Vec<CommandId> = Vec::new();
     for number in 0..world.setup.actions {
-        world.pause(2_000).await;
+        world.pause(world.setup.pause_ms).await;
         if world.chance(5) {
             burst(&world, &key, number).await;
         }

@@ -73,6 +73,8 @@ pub(super) fn of_a_node(stores: &mut Stores, world: &World) {
         Some(Mistake::SuspectsDuringElection) => {
             let inner = Arc::clone(&stores.membership);
             stores.membership = Arc::new(membership::HopefulMembership::new(inner));
+            let inner = Arc::clone(&stores.node_doors);
+            stores.node_doors = Arc::new(membership::UnaskedDoors { inner });
         }
         _ => {}
     }

@@ -6,6 +6,7 @@ use steadfast_store::Stores;
 use steadfast_store::fault::Stream;
 
 use super::node::Node;
+use super::setup::Troubles;
 use super::world::{Part, World};
 
 /// The elections of a run: each takes one stream of the store away for some seconds.
@@ -64,7 +65,12 @@ impl Nodes {
             let Some(node) = self.nodes.get_mut(pick) else {
                 continue;
             };
-            let trouble = if alone { 0 } else { world.draw(10) };
+            let trouble = match world.setup.troubles {
+                _ if alone => 0,
+                Troubles::Any => world.draw(10),
+                Troubles::Kills => 0,
+                Troubles::Stops => 9,
+            };
             match trouble {
                 0..=3 => {
                     node.kill().await;

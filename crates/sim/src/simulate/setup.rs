@@ -20,8 +20,13 @@ pub struct Setup {
     pub durability: Option<Durability>,
     /// The store fails now and then.
     pub faults: bool,
-    /// The process is killed up to so often.
+    /// So often something befalls a node, at most.
     pub crashes_max: u64,
+    /// What.
+    pub troubles: Troubles,
+    /// A client waits up to so long before each action, in milliseconds; now and then ten times as
+    /// long.
+    pub pause_ms: u64,
     /// What befalls nodes that share a store beside that: elections, appends of others in flight,
     /// doors that are not known, writes of dead nodes that land, clients that leave, nodes that do
     /// not drive.
@@ -43,6 +48,8 @@ impl Default for Setup {
             durability: None,
             faults: true,
             crashes_max: 3,
+            troubles: Troubles::Any,
+            pause_ms: 2_000,
             wide: false,
             late_permille: Odds::ROUGH.ghost_permille,
             remote: false,
@@ -70,6 +77,17 @@ impl Setup {
             _ => 1,
         })
     }
+}
+
+/// What befalls nodes, where there are several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Troubles {
+    /// They are killed, stand still, are cut off, and stop.
+    Any,
+    /// They are killed.
+    Kills,
+    /// They stop in good order.
+    Stops,
 }
 
 /// A bug of what surrounds the core, put back to prove that a run would find it.

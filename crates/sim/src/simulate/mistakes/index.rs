@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::simulate::setup::Mistake;
 
 /// How long after its session is owned an entry is written.
-const LATE: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_secs(60);
 
 pub(super) struct MistakenIndex {
     inner: Arc<dyn ActiveIndex>,
