@@ -194,7 +194,7 @@ impl Default for Options {
             append_retry_max: Duration::from_secs(2),
             cancel_grace: Duration::from_secs(5),
             drain_grace: Duration::from_secs(60),
-            handovers_max: 32,
+            handovers_max: 16,
             handover_patience: Duration::from_secs(2),
             activations_max: 64,
             deliveries_max: 1_024,

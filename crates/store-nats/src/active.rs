@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use async_nats::HeaderMap;
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use steadfast_core::id::{NodeId, SessionKey, Timestamp};
 use steadfast_store::active::{ActiveEntry, ActiveIndex};
 use steadfast_store::clock::{Clock, SystemClock};
@@ -25,6 +26,8 @@ use crate::task::lock;
 const NAME_RENEWED: Duration = Duration::from_secs(60 * 60);
 /// A name without entries is removed when it is so old: nobody who adds an entry rests on it.
 const NAME_KEPT_MS: u64 = 24 * 60 * 60 * 1_000;
+/// Entries that are read at the same time.
+const READS_AT_ONCE: usize = 32;
 
 /// [`ActiveIndex`] on JetStream.
 #[derive(Debug)]
@@ -57,6 +60,29 @@ impl NatsActiveIndex {
         named.retain(|_, at| is_new(at));
         named.insert(node.clone(), began);
         Ok(())
+    }
+
+    /// An entry as the leader has it: a copy that is behind would give a version that no longer
+    /// removes the entry.
+    async fn entry(
+        &self,
+        node: &NodeId,
+        session: SessionKey,
+    ) -> Result<Option<ActiveEntry>, ReadError> {
+        let stream = self.names.active_stream();
+        let subject = self.names.active(node, &session);
+        let Some(message) = self.connection.last(&stream, &subject).await? else {
+            return Ok(None);
+        };
+        let at = headers::number(&message.headers, headers::AT);
+        let at =
+            at.ok_or_else(|| ReadError::Corrupt(format!("the entry {subject} has no time")))?;
+        Ok(Some(ActiveEntry {
+            node: node.clone(),
+            session,
+            at: Timestamp(at),
+            version: message.sequence,
+        }))
     }
 
     async fn has_entries(&self, node: &NodeId) -> Result<bool, ReadError> {
@@ -147,24 +173,16 @@ impl ActiveIndex for NatsActiveIndex {
             .collect();
         sessions.sort();
         sessions.truncate(limit);
-        let mut entries = Vec::new();
-        for session in sessions {
-            // A copy that is behind would give a version that no longer removes the entry.
-            let subject = self.names.active(node, &session);
-            let Some(message) = self.connection.last(&stream, &subject).await? else {
-                continue;
-            };
-            let at = headers::number(&message.headers, headers::AT);
-            let at =
-                at.ok_or_else(|| ReadError::Corrupt(format!("the entry {subject} has no time")))?;
-            entries.push(ActiveEntry {
-                node: node.clone(),
-                session,
-                at: Timestamp(at),
-                version: message.sequence,
-            });
+        let reads = sessions
+            .into_iter()
+            .map(|session| self.entry(node, session));
+        let reads: Vec<_> = reads.collect();
+        let mut entries = stream::iter(reads).buffered(READS_AT_ONCE);
+        let mut found = Vec::new();
+        while let Some(entry) = entries.next().await {
+            found.extend(entry?);
         }
-        Ok(entries)
+        Ok(found)
     }
 }
 
