@@ -45,6 +45,8 @@ pub(crate) struct Members {
     silence: Mutex<Silence>,
     /// Our own renewal was heard.
     own_heard: Notify,
+    /// A node was found dead.
+    death_found: Notify,
 }
 
 impl Members {
@@ -59,6 +61,7 @@ impl Members {
             door_patience: options.door_patience,
             silence: Mutex::new(Silence::new(options.lease_every * 2)),
             own_heard: Notify::new(),
+            death_found: Notify::new(),
         }
     }
 
@@ -152,7 +155,9 @@ impl Members {
         }
         {
             let silence = self.silence();
-            if silence.of(node) < self.suspect_after {
+            // While its door is tried, the rest of its time runs.
+            let tried_after = self.suspect_after.saturating_sub(self.door_patience);
+            if silence.of(node) < tried_after {
                 return false;
             }
             if silence.is_dead(node) {
@@ -162,17 +167,35 @@ impl Members {
                 return false;
             }
         }
-        if !self.door_is_silent(node).await {
-            return false;
-        }
-        let mut silence = self.silence();
+        // Who tried its door before answers for all that ask meanwhile.
+        let silent = tokio::select! { biased;
+            () = self.found_dead(node) => return true,
+            silent = self.door_is_silent(node) => silent,
+        };
         // Heard meanwhile, or no longer sure to hear.
-        if silence.of(node) < self.suspect_after {
+        if !silent || self.silence().of(node) < self.suspect_after {
             return false;
         }
         tracing::warn!(%node, "node is taken for dead");
-        silence.found_dead(node.clone());
+        self.note_death(node);
         true
+    }
+
+    fn note_death(&self, node: &NodeId) {
+        self.silence().found_dead(node.clone());
+        self.death_found.notify_waiters();
+    }
+
+    /// Waits until a node is known to be dead.
+    pub(crate) async fn found_dead(&self, node: &NodeId) {
+        loop {
+            let mut found = std::pin::pin!(self.death_found.notified());
+            found.as_mut().enable();
+            if self.silence().is_dead(node) {
+                return;
+            }
+            found.await;
+        }
     }
 
     /// Whether it is the process that this one replaces. That needs no waiting for its silence; but
@@ -188,7 +211,7 @@ impl Members {
             Ok(_) | Err(AskError::Unavailable(_)) => false,
             Err(AskError::NoResponders | AskError::TimedOut) => {
                 tracing::info!(%node, "this node's predecessor is gone: its sessions are taken over");
-                self.silence().found_dead(node.clone());
+                self.note_death(node);
                 true
             }
         }
@@ -242,7 +265,11 @@ impl Members {
         let question = Question::Holds {
             session: session.clone(),
         };
-        match self.ask(owner, &question, self.door_patience).await {
+        let answer = tokio::select! { biased;
+            () = self.found_dead(owner) => return true,
+            answer = self.ask(owner, &question, self.door_patience) => answer,
+        };
+        match answer {
             Ok(Answer::NotMine) => true,
             Ok(_) => false,
             Err(_) => self.presumed_dead(owner).await,
@@ -263,5 +290,43 @@ impl Members {
         let answer = doors.ask(node, bytes.into(), patience).await?;
         // An answer of another release is one all the same.
         Ok(door::decode_answer(&answer).unwrap_or(Answer::Here))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use steadfast_core::id::{SessionId, TenantId, Timestamp};
+    use steadfast_store::clock::TokioClock;
+    use steadfast_store::local::LocalMembership;
+    use steadfast_store::memory;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_while_a_door_is_tried_is_told_with_who_tried() {
+        let clock = TokioClock::starting_at(Timestamp(1_800_000_000_000));
+        let mut stores = memory::stores(Arc::new(clock));
+        stores.membership = Arc::new(LocalMembership::shared());
+        let node = NodeId::new("here").unwrap();
+        let members = Arc::new(Members::new(node, stores, &Options::default()));
+        let closed = CancellationToken::new();
+        tokio::spawn(Arc::clone(&members).hear(closed.clone()));
+        tokio::spawn(Arc::clone(&members).keep_lease(closed.clone()));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let silent = NodeId::new("silent").unwrap();
+        let session = SessionKey {
+            tenant: TenantId::new("t").unwrap(),
+            session: SessionId::new("s").unwrap(),
+        };
+        let first = async { (members.presumed_dead(&silent).await, Instant::now()) };
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            let gone = members.owner_is_gone(&silent, &session).await;
+            (gone, Instant::now())
+        };
+        let (first, later) = tokio::join!(first, later);
+        assert!(first.0);
+        assert_eq!(first, later);
+        closed.cancel();
     }
 }

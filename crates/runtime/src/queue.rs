@@ -168,14 +168,20 @@ impl QueueDriver {
         Delivered::NotNow
     }
 
-    /// Takes mail to its owner's door. `None`: that node does not own the session any more.
+    /// Takes mail to its owner's door. `None`: that node does not own the session any more, or is
+    /// found dead meanwhile: then nothing is gained by waiting until its patience is over.
     async fn forward(&self, owner: &NodeId, delivery: &Delivery) -> Option<Delivered> {
         let question = Question::Mail {
             session: delivery.session.clone(),
             up_to: delivery.up_to.0,
         };
         let patience = self.host.options.owner_patience;
-        match self.host.members.ask(owner, &question, patience).await {
+        let members = &self.host.members;
+        let answer = tokio::select! { biased;
+            () = members.found_dead(owner) => return None,
+            answer = members.ask(owner, &question, patience) => answer,
+        };
+        match answer {
             Ok(Answer::Mine { taken }) if MailSeq(taken) >= delivery.up_to => {
                 Some(Delivered::Taken)
             }
