@@ -15,6 +15,9 @@ use steadfast_store::log::{Log, Tail};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use crate::members::Members;
+use crate::options::Options;
+
 /// The turns of one node.
 pub(crate) struct Handover {
     /// Closed once nobody takes sessions.
@@ -34,7 +37,16 @@ pub(crate) struct Turn {
 pub(crate) type News = BoxStream<'static, ()>;
 
 impl Handover {
-    pub(crate) fn new(turns_max: usize, patience: Duration) -> Self {
+    pub(crate) fn of(options: &Options, members: &Members) -> Self {
+        let turns_max = match members.are_alone() {
+            // Nobody takes them: the next start goes on.
+            true => Semaphore::MAX_PERMITS,
+            false => options.handovers_max,
+        };
+        Self::new(turns_max, options.handover_patience)
+    }
+
+    fn new(turns_max: usize, patience: Duration) -> Self {
         Self {
             turns: Arc::new(Semaphore::new(turns_max.max(1))),
             patience,

@@ -106,7 +106,7 @@ impl Runtime {
             .map_err(StartError::Pools)?;
         let sources = Sources::start(&agents).await.map_err(StartError::Sources)?;
         let members = Members::new(node.clone(), stores.clone(), &options);
-        let handover = Handover::new(options.handovers_max, options.handover_patience);
+        let handover = Handover::of(&options, &members);
         let history_room = Room::new(options.kept_history_bytes_max);
         let host = Arc::new(Host {
             webhook: webhook(&options)?,

@@ -90,8 +90,12 @@ impl Driver {
             Going::Now(turn) => Some(turn),
             Going::Unasked | Going::Asked => None,
         };
-        let news = match turn {
-            Some(_) => self.news_of_next_owner(&session).await,
+        // Without news nobody is waited for, and the turn ends here.
+        let going = match turn {
+            Some(turn) => {
+                let news = self.news_of_next_owner(&session).await;
+                news.map(|news| (turn, news))
+            }
             None => None,
         };
         let found_again = self.set_wake(&session).await;
@@ -106,7 +110,7 @@ impl Driver {
                 tracing::warn!(session = %self.seat.key, error, "wake-up not set, the sweep will");
             }
         }
-        if let (Some(turn), Some(news)) = (turn, news) {
+        if let Some((turn, news)) = going {
             let (host, key) = (&self.host, &self.seat.key);
             let (log, released) = (host.stores.log.as_ref(), self.journal.tail());
             host.handover
