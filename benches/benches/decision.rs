@@ -202,6 +202,7 @@ fn triage() -> CallTriage {
         deadline_ms: 600_000,
         attempts_max: 1,
         slot: true,
+        agent: None,
     }
 }
 

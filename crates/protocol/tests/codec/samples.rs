@@ -1,5 +1,6 @@
 //! One value of every kind that is kept as bytes. The golden files hold these very values.
 
+mod added;
 mod calls;
 pub(crate) mod content;
 mod messages;
@@ -126,159 +127,6 @@ fn record(entries: Vec<Entry>) -> Record {
     }
 }
 
-/// Shapes that came after the golden file of their event was written, each in a file of its own.
-fn added() -> Vec<(&'static str, Event)> {
-    let finish_paused = Event::TurnEnded {
-        turn: turn(12),
-        outcome: TurnOutcome::Completed {
-            finish: Finish::Paused,
-        },
-    };
-    let notice_under_claim = Event::NoticePosted {
-        number: 5,
-        notice: Notice::CancelJob {
-            call: call(2),
-            attempt: 1,
-            tool: "refund".to_owned(),
-            under_claim: true,
-            agent: None,
-        },
-    };
-    let turn_traced = Event::TurnQueued {
-        message: command("msg_1"),
-        content: Vec::new(),
-        options: MessageOptions {
-            traceparent: Some(Traceparent {
-                trace: 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c,
-                span: 0xb7ad_6b71_6920_3331,
-                flags: 1,
-            }),
-            ..MessageOptions::default()
-        },
-    };
-    let steered = |tool_choice, output_schema| Event::TurnQueued {
-        message: command("msg_1"),
-        content: Vec::new(),
-        options: MessageOptions {
-            tool_choice: Some(tool_choice),
-            output_schema,
-            ..MessageOptions::default()
-        },
-    };
-    let stops_after_tools = Event::Activated {
-        node: node("n1-01jabc"),
-        epoch: Epoch(3),
-        policy: Policy {
-            stop_after_tools: vec!["submit".to_owned()],
-            ..Policy::default()
-        },
-    };
-    let reports = Event::Activated {
-        node: node("n1-01jabc"),
-        epoch: Epoch(3),
-        policy: Policy {
-            reports: vec![ReportKind::Waiting, ReportKind::Ended],
-            ..Policy::default()
-        },
-    };
-    let parent = ParentCall {
-        session: SessionId::new("above").unwrap(),
-        call: call(2),
-        depth: 1,
-    };
-    let turn_of_a_child = Event::TurnQueued {
-        message: command("call-3-17-2"),
-        content: Vec::new(),
-        options: MessageOptions {
-            parent: Some(Box::new(parent.clone())),
-            share: Some(Box::new(TurnShare {
-                steps_max: 7,
-                tokens_max: Some(1_000),
-            })),
-            ..MessageOptions::default()
-        },
-    };
-    let notice_to_a_parent = Event::NoticePosted {
-        number: 6,
-        notice: Notice::AnswerCall {
-            parent,
-            turn: turn(12),
-            outcome: TurnOutcome::Cancelled,
-            last_item: Some(Seq(20)),
-        },
-    };
-    let notice_to_a_child = Event::NoticePosted {
-        number: 6,
-        notice: Notice::CancelJob {
-            call: call(2),
-            attempt: 1,
-            tool: "research".to_owned(),
-            under_claim: false,
-            agent: Some(agent()),
-        },
-    };
-    let call_of_an_agent = Event::ApprovalDecided {
-        approval: ApprovalId(call(2)),
-        approved: true,
-        reason: None,
-        triage: content::triages().pop().map(|triage| CallTriage {
-            agent: Some(agent()),
-            ..triage
-        }),
-    };
-    let report = |report| Event::NoticePosted {
-        number: 6,
-        notice: Notice::ReportTurn {
-            turn: turn(12),
-            message: command("msg_1"),
-            at: NOW,
-            report,
-        },
-    };
-    let waiting = TurnReport::Waiting {
-        count: 1,
-        calls: vec![WaitingCall {
-            call: call(2),
-            tool: "refund".to_owned(),
-            kind: WaitKind::Approval,
-        }],
-    };
-    let ended = TurnReport::Ended {
-        outcome: TurnOutcome::Cancelled,
-    };
-    let schema = json!({"type": "object"});
-    let call_blocked = Event::CommandSettled {
-        command: command("retry_1"),
-        digest: Digest(1 << 63),
-        verdict: Verdict::Rejected {
-            reason: Rejection::CallBlocked,
-        },
-    };
-    vec![
-        ("reports", reports),
-        ("turn_of_a_child", turn_of_a_child),
-        ("notice_to_a_parent", notice_to_a_parent),
-        ("notice_to_a_child", notice_to_a_child),
-        ("call_of_an_agent", call_of_an_agent),
-        ("notice_of_a_wait", report(waiting)),
-        ("notice_of_an_end", report(ended)),
-        (
-            "turn_with_schema",
-            steered(ToolChoice::Required, Some(schema)),
-        ),
-        (
-            "turn_with_tool",
-            steered(ToolChoice::Tool("read".to_owned()), None),
-        ),
-        ("turn_without_tools", steered(ToolChoice::None, None)),
-        ("stops_after_tools", stops_after_tools),
-        ("call_blocked", call_blocked),
-        ("finish_paused", finish_paused),
-        ("notice_under_claim", notice_under_claim),
-        ("turn_traced", turn_traced),
-    ]
-}
-
 /// Records by the name of their golden file: one for each kind of event, one for each shape that
 /// was added to one, one for the causes.
 pub(crate) fn records() -> BTreeMap<String, Record> {
@@ -286,7 +134,7 @@ pub(crate) fn records() -> BTreeMap<String, Record> {
     for event in events() {
         by_event.entry(tag(&event)).or_default().push(event);
     }
-    for (name, event) in added() {
+    for (name, event) in added::added() {
         by_event.insert(name.to_owned(), vec![event]);
     }
     let of_events = by_event.into_iter().map(|(name, events)| {

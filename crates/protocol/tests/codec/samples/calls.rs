@@ -67,6 +67,28 @@ pub(super) fn calls() -> Vec<Event> {
         },
         Event::CheckRequested { call, attempt: 1 },
         Event::CallDoubted { call },
+    ];
+    let rules = [ReplayRule::Safe, ReplayRule::Keyed, ReplayRule::Never];
+    events.extend(rules.map(|rule| Event::CallRuleTightened { call, rule }));
+    events.extend(notices());
+    events.extend(approvals());
+    let endings = settlements().into_iter().cycle().zip(outputs());
+    let settled = |(settlement, output)| Event::CallSettled {
+        call,
+        settlement,
+        output,
+    };
+    events.extend(endings.map(settled));
+    let output = outputs().remove(0);
+    events.extend(settlements().map(|settlement| settled((settlement, output.clone()))));
+    let resolved = |output| Event::CallResolved { call, output };
+    events.extend(outputs().into_iter().map(resolved));
+    events
+}
+
+fn notices() -> Vec<Event> {
+    let call = call(2);
+    vec![
         Event::NoticePosted {
             number: 5,
             notice: Notice::CancelJob {
@@ -82,22 +104,7 @@ pub(super) fn calls() -> Vec<Event> {
             number: 6,
             detail: "its receiver answers 500".to_owned(),
         },
-    ];
-    let rules = [ReplayRule::Safe, ReplayRule::Keyed, ReplayRule::Never];
-    events.extend(rules.map(|rule| Event::CallRuleTightened { call, rule }));
-    events.extend(approvals());
-    let endings = settlements().into_iter().cycle().zip(outputs());
-    let settled = |(settlement, output)| Event::CallSettled {
-        call,
-        settlement,
-        output,
-    };
-    events.extend(endings.map(settled));
-    let output = outputs().remove(0);
-    events.extend(settlements().map(|settlement| settled((settlement, output.clone()))));
-    let resolved = |output| Event::CallResolved { call, output };
-    events.extend(outputs().into_iter().map(resolved));
-    events
+    ]
 }
 
 fn approvals() -> Vec<Event> {
