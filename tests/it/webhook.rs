@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use steadfast_tests::client::Client;
 use steadfast_tests::http_server::{HttpServer, Request, Response};
 use steadfast_tests::product::Product;
 use tokio::sync::watch;
@@ -160,10 +161,21 @@ async fn an_event_outlives_a_crash_under_its_id_and_no_turn_waits_for_it() {
     };
     while !of_s2(receiver.until("turn.completed", 2).await) {}
     assert_eq!(receiver.requests(), sent + 1);
-    let metrics = client.get("/metrics").await.body;
-    let metrics = metrics.as_str().unwrap();
-    assert!(
-        metrics.contains("steadfast_webhook_taken_total 1"),
-        "{metrics}"
-    );
+    // It is counted when the node has read the receiver's answer.
+    let counted = async {
+        while !metrics(&client)
+            .await
+            .contains("steadfast_webhook_taken_total 1\n")
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, counted)
+        .await
+        .expect("what was taken is counted");
+}
+
+async fn metrics(client: &Client) -> String {
+    let body = client.get("/metrics").await.body;
+    body.as_str().unwrap().to_owned()
 }

@@ -44,7 +44,7 @@ const ORDER: [(&str, &[&str]); 12] = [
 /// Packages below `tests/` that start something real for a crate's own tests, and use no crate.
 const NEIGHBOURS: [&str; 1] = ["nats-server"];
 
-/// Libraries that only one crate may use.
+/// Libraries that only one crate may use, and [`MEASURES`].
 const HOMES: [(&str, &str); 5] = [
     ("ractor", "crates/runtime"),
     ("redb", "crates/store-redb"),
@@ -52,6 +52,9 @@ const HOMES: [(&str, &str); 5] = [
     ("async-nats", "crates/store-nats"),
     ("bashkit", "crates/shell"),
 ];
+
+/// Puts a library alone beside what is built on it.
+const MEASURES: &str = "benches";
 
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
@@ -112,7 +115,7 @@ pub(crate) fn order_findings(manifests: &[Manifest]) -> Vec<String> {
 /// Uses of a library outside its home.
 pub(crate) fn home_findings(manifests: &[Manifest]) -> Vec<String> {
     let mut findings = Vec::new();
-    for manifest in manifests {
+    for manifest in manifests.iter().filter(|it| it.folder != MEASURES) {
         for (_, dependency, _) in dependencies(manifest) {
             let home = HOMES.iter().find(|(library, _)| *library == dependency);
             if home.is_some_and(|(_, home)| *home != manifest.folder) {

@@ -99,7 +99,7 @@ fn searches() -> Vec<(Mistake, Setup, std::ops::Range<u64>)> {
         (Mistake::LettingGoCutsCalls, whole, 1..100),
         (Mistake::SuspectsDuringElection, elected, 1..200),
         (Mistake::IndexWrittenLate, killed, 1..200),
-        (Mistake::EntryRemovedByName, late, 10..30),
+        (Mistake::EntryRemovedByName, late, 1..200),
     ]
 }
 
