@@ -5,7 +5,7 @@ use crate::call::{Call, CallState};
 use crate::content::CallOutput;
 use crate::event::{Event, Settlement};
 use crate::id::CallId;
-use crate::input::{CallOutcome, ReplayRule};
+use crate::input::{CallOutcome, CallTriage, Place, ReplayRule};
 use crate::limits::DETAIL_BYTES_MAX;
 use crate::replay::backoff_ms;
 use crate::texts;
@@ -94,14 +94,17 @@ fn did_nothing(
     retry_after_ms: Option<u64>,
 ) {
     let again = Again {
-        may_have_acted: false,
+        may_have_acted: may_come_again(call),
         retry_after_ms,
     };
     if retry(draft, call, attempt, detail, again) {
         return;
     }
     let detail = texts::cut(detail, DETAIL_BYTES_MAX);
-    match (call.may_have_acted, call.triage.rule) {
+    match (
+        call.may_have_acted || may_come_again(call),
+        call.triage.rule,
+    ) {
         (false, _) => calls::settle(draft, call.id, Settlement::Unreachable, &detail),
         // This attempt did nothing, but an earlier one may have.
         (true, ReplayRule::Never) => calls::doubt(draft, call.id),
@@ -109,6 +112,15 @@ fn did_nothing(
             calls::settle(draft, call.id, Settlement::Unknown, &detail);
         }
     }
+}
+
+/// Whether the queue may give an attempt that was answered to a worker once more: it delivers a job
+/// at least once, and only a `never` job is claimed before it runs.
+fn may_come_again(call: &Call) -> bool {
+    let CallTriage {
+        place, rule, agent, ..
+    } = &call.triage;
+    *place == Place::Remote && *rule != ReplayRule::Never && agent.is_none()
 }
 
 fn unknown(draft: &mut Draft, call: &Call, attempt: u32, detail: &str) {
