@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use async_nats::ServerAddr;
 use async_nats::jetstream::{self, stream};
 use tokio::task::JoinSet;
 
@@ -85,7 +86,9 @@ async fn start(
 /// Messages that the brokers acknowledge in a second, each client with one in flight, each on a
 /// subject of its own that no other writes to, as a Record is.
 async fn appends_per_second(servers: &Servers, options: &Options) -> Result<f64> {
-    let client = async_nats::connect(servers.urls().join(",")).await?;
+    let urls = servers.urls();
+    let addresses: Result<Vec<ServerAddr>, _> = urls.iter().map(|url| url.parse()).collect();
+    let client = async_nats::connect(addresses?).await?;
     let broker = jetstream::new(client);
     let config = stream::Config {
         name: "alone".to_owned(),
