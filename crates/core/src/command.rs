@@ -206,6 +206,26 @@ pub enum CommandBody {
     Delete,
 }
 
+impl CommandBody {
+    /// The earlier message that it is about, if it is about one: its receipt decides, too.
+    pub fn message(&self) -> Option<&MessageId> {
+        match self {
+            Self::Submit { options, .. } => options.replaces.as_ref(),
+            Self::Withdraw { message } => Some(message),
+            Self::Create { .. }
+            | Self::Fork { .. }
+            | Self::Cancel { .. }
+            | Self::Compact
+            | Self::DecideApproval { .. }
+            | Self::SettleCall { .. }
+            | Self::AnswerCalls { .. }
+            | Self::SkipCall { .. }
+            | Self::RetryCall { .. }
+            | Self::Delete => None,
+        }
+    }
+}
+
 /// One of several answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

@@ -47,7 +47,7 @@ fn two_runs_of_a_seed_are_equal_to_the_byte() {
 
 #[test]
 fn seeds_of_several_nodes_that_once_failed_hold() {
-    for seed in [724, 760, 1_796_095_467_326_224_664] {
+    for seed in [724, 760, 700_840, 800_092, 1_796_095_467_326_224_664] {
         check(seed, &Setup::of_seed(seed));
     }
     for seed in [13, 101, 424, 1032, 1068, 1212, 1_796_070_230_057_859_260] {

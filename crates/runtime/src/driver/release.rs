@@ -25,7 +25,8 @@ impl Driver {
     pub(super) fn release_if_idle(&mut self) {
         let settled =
             self.journal.is_settled() && self.waiters.is_empty() && self.mailroom.held.is_none();
-        let quiet = settled && self.seat.inbox.is_empty();
+        // What was deleted answers nothing any more: who stands at its door is for the next owner.
+        let quiet = settled && (self.is_gone() || self.seat.inbox.is_empty());
         let due = match self.stance {
             Stance::Owning { .. } => {
                 let idle = settled && self.chores.is_empty() && self.dispatcher.is_idle();
@@ -122,16 +123,7 @@ impl Driver {
 
     /// Listens for the next owner, before anybody is told that the session needs one.
     async fn news_of_next_owner(&mut self, session: &Session) -> Option<News> {
-        let is_wanted = match session.ownership {
-            Ownership::Released { wake: Wake::Now } => true,
-            Ownership::Released { wake: Wake::At(at) } => {
-                self.host.options.is_due_soon(session, at, session.at)
-            }
-            Ownership::Released { wake: Wake::Never }
-            | Ownership::Owned { .. }
-            | Ownership::Never => false,
-        };
-        if !is_wanted || self.host.members.are_alone() {
+        if !self.needs_owner_soon(session) || self.host.members.are_alone() {
             return None;
         }
         let news = self.host.stores.log.follow(&session.key).await;
@@ -141,6 +133,19 @@ impl Driver {
         .ok()
     }
 
+    /// Whether a session that was let go is to be taken by somebody at once.
+    fn needs_owner_soon(&self, session: &Session) -> bool {
+        match session.ownership {
+            Ownership::Released { wake: Wake::Now } => true,
+            Ownership::Released { wake: Wake::At(at) } => {
+                self.host.options.is_due_soon(session, at, session.at)
+            }
+            Ownership::Released { wake: Wake::Never }
+            | Ownership::Owned { .. }
+            | Ownership::Never => false,
+        }
+    }
+
     async fn set_wake(&mut self, session: &Session) -> Result<(), String> {
         let stores = &self.host.stores;
         let Ownership::Released { wake } = session.ownership else {
@@ -148,7 +153,7 @@ impl Driver {
         };
         match wake {
             Wake::Never => Ok(()),
-            Wake::At(at) if !self.host.options.is_due_soon(session, at, session.at) => {
+            Wake::At(at) if !self.needs_owner_soon(session) => {
                 let set = stores.timers.set(&session.key, session.epoch, at).await;
                 set.map_err(|error| error.to_string())
             }

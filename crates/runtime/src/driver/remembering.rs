@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use steadfast_core::command::{Command, CommandBody};
+use steadfast_core::command::Command;
 use tokio::time::Duration;
 
 use super::chores::Chore;
@@ -17,11 +17,10 @@ impl Driver {
     /// read now.
     pub(super) async fn remember(&mut self, command: &Command) -> Result<(), String> {
         let session = self.journal.decided();
-        let mut is_away = session.receipts.may_be_away(&command.id);
-        if let CommandBody::Withdraw { message } = &command.body {
-            is_away |= session.receipts.may_be_away(message);
-        }
-        if is_away {
+        let mut asked = [Some(&command.id), command.body.message()]
+            .into_iter()
+            .flatten();
+        if asked.any(|id| session.receipts.may_be_away(id)) {
             let read = snapshot::bring_receipts(&self.host.stores, session).await;
             self.put_back(&read.map_err(|error| error.to_string())?);
         }

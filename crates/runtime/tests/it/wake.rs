@@ -292,6 +292,19 @@ async fn a_message_from_long_ago_gets_its_first_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_from_long_ago_can_be_replaced() {
+    let world = World::new();
+    let key = long_session(&world).await;
+    let node = world.start().await;
+    let mut edit = message("edit", &says_done());
+    if let CommandBody::Submit { options, .. } = &mut edit.body {
+        options.replaces = Some(CommandId::new("turn-8").unwrap());
+    }
+    let edited = node.sessions.admit(&key, edit).await.unwrap();
+    assert!(matches!(answered(edited), (Verdict::Accepted { .. }, true)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_from_long_ago_is_known_though_its_receipt_must_be_read_from_the_log() {
     let world = World::new();
     let key = long_session(&world).await;

@@ -1,10 +1,10 @@
 //! No tool starts before the fact that starts it is committed; a `safe` one, where it may run
 //! ahead, not before it was sent to the log.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use steadfast_core::event::Event;
-use steadfast_core::id::CallId;
+use steadfast_core::id::{CallId, Epoch};
 use steadfast_core::input::Durability;
 
 use super::{Invariant, Seen};
@@ -12,6 +12,8 @@ use super::{Invariant, Seen};
 #[derive(Default)]
 pub(super) struct EffectAfterEvent {
     started: BTreeSet<(CallId, u32)>,
+    /// What each owner may do: one that was replaced and does not know it goes by its own.
+    durability: BTreeMap<Epoch, Durability>,
 }
 
 impl Invariant for EffectAfterEvent {
@@ -28,7 +30,14 @@ impl Invariant for EffectAfterEvent {
                 self.started.insert((*call, *attempt));
                 Ok(())
             }
-            Seen::ToolStarted { job, log, begun } => {
+            Seen::Event {
+                event: Event::Activated { epoch, policy, .. },
+                ..
+            } => {
+                self.durability.insert(*epoch, policy.durability);
+                Ok(())
+            }
+            Seen::ToolStarted { job, begun, .. } => {
                 if self.started.contains(&(job.call, job.attempt)) {
                     return Ok(());
                 }
@@ -37,7 +46,7 @@ impl Invariant for EffectAfterEvent {
                         if (*call, *attempt) == (job.call, job.attempt))
                 });
                 let safe = job.tool.contains("safe");
-                let ahead = log.policy.durability == Durability::On && safe;
+                let ahead = self.durability.get(&job.epoch) == Some(&Durability::On) && safe;
                 if sent && ahead {
                     return Ok(());
                 }
